@@ -19,7 +19,7 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
         return error.exit_code
     print("\n".join(laid_out([f"harness: {one_line(error.message)}"], stream=sys.stderr)), file=sys.stderr)
     tail, reasons = error.data.get("tail"), error.data.get("reasons")
-    if isinstance(tail, list) and tail != reasons:  # what a validation printed last
+    if isinstance(tail, list) and tail != reasons:  # last output of a validation
         for line in tail[-TAIL_LINES:]:
             print(f"    {printable(str(line))}", file=sys.stderr)
     if error.hint:

@@ -234,7 +234,7 @@ def follow(item: str | None, as_json: bool) -> int:
                 show(faces_follow.line(row))
             sys.stdout.flush()
     except KeyboardInterrupt:
-        pass  # whoever followed has seen enough
+        pass  # the reader has seen enough
     return 0
 
 

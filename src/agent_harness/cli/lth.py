@@ -263,7 +263,7 @@ def main() -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except OSError as error:  # whoever was to read the answer has gone away, or its disk is full
+    except OSError as error:  # the reader has gone away, or its disk is full
         import os
 
         try:
@@ -272,7 +272,7 @@ def main() -> int:
         except OSError:
             return 1
         finally:
-            for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+            for stream in (1, 2):  # the rest of a buffer fails once more when Python ends, with another status
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         return 1
     except KeyboardInterrupt:
@@ -324,7 +324,7 @@ def _call(words: list[str]) -> int:
         return _help([asked.verb])
     except HarnessError as error:
         return _failed(error)
-    except Exception as error:  # a fault of ours is one line too
+    except Exception as error:  # an internal fault is one line too
         return _fault(error)
     _show(answer)
     return int(code)
@@ -391,7 +391,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
         from agent_harness.session.headline import not_delivered
 
         said.append(f"{'not told:':<11} {not_delivered(rows)}\n")
-    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+    if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
         from agent_harness.session.headline import not_exported
         from agent_harness.views import otel
 

@@ -25,10 +25,10 @@ def main() -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except OSError:  # whoever was to read the answer has gone away, or its disk is full
+    except OSError:  # the reader has gone away, or its disk is full
         import os
 
-        for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+        for stream in (1, 2):  # the rest of a buffer fails once more when Python ends, with another status
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         return 1
 

@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
     try:
         return _run(words)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
         from agent_harness.cli import failure
 

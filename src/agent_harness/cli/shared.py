@@ -409,7 +409,7 @@ def _row(place: "Place") -> "JsonObject":
         try:
             found = reading.reader_of(str(place.kind), place.path).load()
             state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
-        except HarnessError as error:  # settings that say where the state is, and cannot be read
+        except HarnessError as error:  # settings with the path of the state are unreadable
             state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]
     return {
         "path": place.path,

@@ -18,7 +18,7 @@ def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except OSError as error:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 
@@ -42,7 +42,7 @@ def _missed(kind: str, folder: str) -> "dict[str, object]":
     from agent_harness.views import notify
 
     found: dict[str, object] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
-    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+    if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
         from agent_harness.views import otel
 
         found["unexported"] = otel.untaken(kind, folder)

@@ -175,7 +175,7 @@ def deactivate(root: str | None, as_json: bool) -> int:
     return answer("deactivate", open_list(root=root).deactivate(), as_json=as_json, said="Hooks rest here.")
 
 
-# ---- what the shared commands do on a task list ----------------------------------------------------------------------
+# ---- shared commands on a task list --------------------------------------------------------------------------------
 
 
 def init(folder: Path, *, as_json: bool, **options: Any) -> int:

@@ -36,12 +36,12 @@ def main(words: list[str]) -> int:
     try:
         return _run(group, rest)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
         from agent_harness.cli import failure
 
         shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
-        if group == "rescue" and isinstance(error, NotAProject):  # whoever types it here is a person
+        if group == "rescue" and isinstance(error, NotAProject):  # typed by a person
             as_json = "--json" in rest
         return failure.show_any(shown, as_json=as_json, verb=verb)
 
@@ -192,7 +192,7 @@ def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
     return Subcommand(short, *takes, *_LIST, **more)
 
 
-# ---- what a verb does, where a method of TaskList is not all of it ---------------------------------------------------
+# ---- actions of verbs for which a method of TaskList is not enough --------------------------------------------------
 
 
 def _checkpoint(task_list: TaskList, task_id: str, step: tuple[int, int], description: str) -> JsonObject:

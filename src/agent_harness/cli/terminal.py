@@ -48,8 +48,8 @@ wait_option = click.option(
 now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
 
 _PIPE_SECONDS = 1.0
-REPEATED_SECONDS = 600.0  # how often a log that nobody overwrites is told of a wait
-PROGRESS_SECONDS = 60.0  # how long a log that nobody overwrites may say nothing of work that goes on
+REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
+PROGRESS_SECONDS = 60.0  # seconds without output in a log before work in progress is reported
 QUIET_SECONDS = 3.0
 COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
 """Beginnings of lines that people copy, such as commands and settings: these lines are not wrapped."""
@@ -97,11 +97,11 @@ class Screen:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._lock = threading.RLock()
-        self._below: LinesBelow | None = None  # what is drawn below the others, where anything ever was
+        self._below: LinesBelow | None = None  # lines drawn below the others, if there ever were any
         self._shown: Sequence[str] = ()  # the lines that stand there now
         self._footer: Callable[[], Footer] | None = None
         self._redrawn = 0.0
-        self._waiting = ""  # what a countdown says; it comes before all else
+        self._waiting = ""  # text of a countdown, which comes first
         self._last = ""
         self._said_at = time.monotonic()
         self._journal: Callable[[str], None] | None = None
@@ -201,7 +201,7 @@ class Screen:
                     self._draw(footer(self._columns - 1, self._waiting))
                     continue
                 seen = " | ".join(look())
-            except (HarnessError, OSError, ValueError):  # the project at work says what is wrong with it
+            except (HarnessError, OSError, ValueError):  # the running project reports its errors itself
                 seen = ""
             if not plain:
                 self._draw([self._one(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))])

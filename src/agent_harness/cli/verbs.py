@@ -42,7 +42,7 @@ class HelpAsked(Exception):
         self.verb = verb
 
 
-# ---- what a value may be: called with the word, ``ValueError`` says what is wrong with it
+# ---- kinds of values: called with the word; the message of ``ValueError`` describes the error
 
 
 def utf8_text(word: str) -> str:

@@ -145,7 +145,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
             chosen = paths[max(0, min(at + (1 if key in ("down", "j") else -1), len(paths) - 1))]
         elif key == "enter" and chosen in paths and not isinstance(found[at][2], str):
             here = os.getcwd()
-            os.chdir(paths[at])  # its keys are commands, which look for the project where they are called
+            os.chdir(paths[at])  # its keys are commands, which look for the project in the current folder
             try:
                 OneProject(screen, WatchReader(found[at][1], paths[at])).loop()
             finally:

@@ -54,7 +54,7 @@ class OneProject:
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
         self._transcript: tuple[KeptTranscript | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
-        self._missing = ""  # what the last key wanted; until the next one
+        self._missing = ""  # missing condition of the last key, until the next one
         self._looked = time.monotonic()
         self._seen = view.load()
 
@@ -145,7 +145,7 @@ class OneProject:
     def _act_in_page(self, key: str) -> None:
         page = self._pages[0]
         if page.title == KEYS and key in ("esc", "enter", "tab", "?"):
-            self._pages.pop(0)  # what they were opened over is there again
+            self._pages.pop(0)  # the page below is shown again
         elif key == "?":
             self._pages.insert(0, _page(KEYS, HELP.splitlines()))
         elif key in ("esc", "enter"):
@@ -267,7 +267,7 @@ class OneProject:
 def _ask(question: str) -> str:
     sys.stdout.write(printable(question))
     sys.stdout.flush()
-    line = os.read(sys.stdin.fileno(), 8192)  # a line, and nothing of what comes after it
+    line = os.read(sys.stdin.fileno(), 8192)  # one line, and nothing after it
     if not line:
         raise Hangup
     return line.decode("utf-8", "replace").strip()

@@ -65,7 +65,7 @@ def _make(folder: str, path: str) -> None:
         if done.exit_code != 0:
             told = f"{path} could not become a repository: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
-        with suppress(OSError):  # somebody else was first
+        with suppress(OSError):  # another process was first
             os.rename(new, path)
     finally:
         shutil.rmtree(new, ignore_errors=True)

@@ -127,7 +127,7 @@ class Parcels:
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
-        contents.pop(JOB, None)  # home knows what it has ordered
+        contents.pop(JOB, None)  # the coordinator knows its job
         for path, content in contents.items():
             _write(os.path.join(folder, path), content)
         for name in _FOLDERS:
@@ -252,7 +252,7 @@ class Parcels:
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 
-    # ---- where the workers are
+    # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
         """Fetch a job into ``folder``. Return it as it is executed here, in ``workspace``.

@@ -50,7 +50,7 @@ class Roster:
     engine: str | None = None
     accounts: Mapping[str, int] = field(default_factory=dict)  # as they are named there -> agents at once
     members: tuple[Member, ...] = ()
-    problems: tuple[str, ...] = ()  # a line for each row that is no project
+    problems: tuple[str, ...] = ()  # a line for each row that is not a project
 
 
 def usual_file() -> str:
@@ -230,7 +230,7 @@ def change(file: str, path: str, *, add: bool) -> str:
     whole = os.path.realpath(os.path.expanduser(path))
     text = files.read_bytes(file).decode("utf-8", "replace") if os.path.exists(file) else ""
     if text:
-        read(file)  # refuses what is wrong, before anything is written
+        read(file)  # refuses an invalid file, before anything is written
     found = yaml.load(text) or {}
     rows = found.setdefault("projects", []) if found.get("projects") is None else found["projects"]
     there = [row for row in rows if row.get("path") and os.path.realpath(os.path.expanduser(row["path"])) == whole]

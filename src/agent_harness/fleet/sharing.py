@@ -24,7 +24,7 @@ class Wish:
     priority: int = 3
     weight: float = 1.0
     minutes: float = 0.0  # agent-minutes that count for it, see ``FairClock``
-    account: str = ""  # of its agents, where that is known
+    account: str = ""  # of its agents, if known
 
     @property
     def count(self) -> int:

@@ -74,7 +74,7 @@ class _Watched:
     share: int = 0
     account: str | None = None  # of its agents; not looked at yet
     agents: int = 0
-    given: int = 0  # workers that its run was told last
+    given: int = 0  # last number of workers sent to its run
     alive: bool = False
     spent_live: float = 0.0
     started: Owner | None = None  # the owner of the run that a supervisor has started
@@ -166,7 +166,7 @@ class FleetSupervisor:
         for each in sorted(self._watched.values(), key=self._turn):
             each.share = given.get(each.member.path, 0)
             least = min(free, room.get(each.account or "", free))
-            may = min(each.share, each.at_work + max(0, least))  # others may still have what is no more their share
+            may = min(each.share, each.at_work + max(0, least))  # others may still use more than their new share
             more = max(0, may - each.at_work)
             if each.alive:
                 self._scale(each, max(1, may))
@@ -247,15 +247,15 @@ class FleetSupervisor:
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
         if each.alive and run:
-            with suppress(OSError, HarnessError):  # what was seen last
+            with suppress(OSError, HarnessError):  # last known value
                 each.spent_live = status.spent_usd(each.member, run)
             each.state, each.why = "running", ""
             shown = Owner.from_record(run.get("owner"))
             if each.process is not None and shown is not None and shown.pid == each.process.pid:
-                each.started = shown  # no other process is ours, whatever somebody has written there
+                each.started = shown  # only this process is ours, whatever the file says
         self._reap(each)
         if not each.alive and each.process is None:
-            each.spent_live = 0.0  # what it came to is in the ledger
+            each.spent_live = 0.0  # its result is in the ledger
         if was and not each.alive:
             each.look_at = 0.0
 
@@ -393,7 +393,7 @@ class FleetSupervisor:
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
-            return  # a run that a person has begun has the workers that this person wanted
+            return  # a person's run keeps the workers that the person chose
         try:
             _runs_of(each.member).ask("scale", workers=workers)
         except HarnessError:
@@ -408,7 +408,7 @@ class FleetSupervisor:
             with suppress(OSError):
                 os.kill(shown.pid, signal.SIGINT)
 
-    # ---- what is kept
+    # ---- stored state
 
     def _spent_today(self) -> dict[str, float]:
         today = clock.timestamp()[:10]

@@ -24,7 +24,7 @@ class Search:
 
     size: int
     low: int = 0  # the largest prefix on which the checks that failed pass
-    high: int = 0  # the smallest one on which they fail; 0: none is known to
+    high: int = 0  # the smallest known one on which they fail; 0: none
     failing: tuple[str, ...] = ()
     green: int = 0  # the prefix that was verified whole and may land
     broken: int = 0  # runs in a row that came to nothing

@@ -78,8 +78,8 @@ class RunTerms:
     max_cost_usd: float | None = None
     settings: ParallelSettings
     sandbox: object = None  # of a set-up, as the project's settings have it
-    only_land: bool = False  # what is proven lands, and no attempt is begun
-    engine: Engine | None = None  # that carries attempts out; none named: processes of this machine
+    only_land: bool = False  # only land proven work, and start no attempt
+    engine: Engine | None = None  # that executes attempts; None: processes of this machine
     accounts: tuple[str, ...] = ()  # of the agents, in their order: the first that may begin does
     policy: RefusalPolicy = field(default_factory=RefusalPolicy)
 
@@ -113,17 +113,17 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
-        self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
+        self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, but not started yet
         self._of_host: dict[str, HostSlot] = {}  # what jobs have of this machine
         memory = terms.settings.min_free_mb << 20
         self._run_slots = slots.RunSlots(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
-        self._put_back: dict[str, str] = {}  # of the project: what was changed, and where that is kept
-        self._left_changed: dict[str, None] = {}  # of it, or outside: what was changed and is not put back
+        self._put_back: dict[str, str] = {}  # changes of the project, and where the found state is kept
+        self._left_changed: dict[str, None] = {}  # changes of it, or outside, that are not reverted
         self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
-        self._leave_by = 0.0  # of the monotonic clock, once it is told to end
+        self._leave_by = 0.0  # of the monotonic clock, once the run is told to end
         self._began = time.monotonic()
         most = host.limits()[host.TESTS]
         self._test_runs = min(terms.settings.test_runs or most, most)
@@ -269,7 +269,7 @@ class Coordinator:
 
     def _run(self) -> JsonObject:
         try:
-            self._ports.variables("w1", self._terms.workers)  # where there are none, nothing has begun
+            self._ports.variables("w1", self._terms.workers)  # raises before anything has started if there are none
             self._here.open(self._ended_orders)
             self._engine.open(self._ended_orders)
             self._open()
@@ -305,9 +305,7 @@ class Coordinator:
             steps = decision.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
                 for step in steps:
-                    if not (
-                        is_over and isinstance(step, decision.CombineCandidates)
-                    ):  # what is ready stays in the queue
+                    if not (is_over and isinstance(step, decision.CombineCandidates)):  # ready items stay in the queue
                         moved = self._do(step) or moved
                 self._begin_ordered()
             self._end_needless(is_over)
@@ -469,7 +467,7 @@ class Coordinator:
         told = "What could land has; " if self._plan.landed else ""
         return 7, "waiting", f"{told}{len(still)} cannot be started now: {', '.join(still[:5])}."
 
-    # ---- what is shown
+    # ---- display
 
     def _view(self) -> JsonObject:
         in_the_way = self._merge_queue.in_the_way

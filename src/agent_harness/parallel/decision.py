@@ -27,7 +27,7 @@ class CombineCandidates:
     """Combine these candidates on the head, as objects, or on the commit that lands before them."""
 
     items: tuple[str, ...]
-    on: str = ""  # a commit that is to land; none: the head
+    on: str = ""  # a commit that lands before; empty: the head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Facts:
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
     learned: LearnedOverlap = field(default_factory=LearnedOverlap)
-    apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
+    apart: frozenset[str] = frozenset()  # items that do not combine with those that land before them
     held_up: frozenset[str] = frozenset()  # items that a person's files are in the way of
 
 

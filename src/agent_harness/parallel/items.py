@@ -38,7 +38,7 @@ class OpenItem:
     id: str
     name: str  # the id as one part of a file or ref name
     title: str = ""
-    touches: tuple[str, ...] = ()  # what it will change, as globs, where it says so
+    touches: tuple[str, ...] = ()  # declared changes, as globs
 
 
 def odd_touches(found: Mapping[str, object]) -> list[str]:
@@ -77,14 +77,14 @@ class Job:
     branch: str  # the full name that its HEAD has
     executor: str  # the function that executes it, as a key of ``worker_process.EXECUTORS`` or ``module:name``
     own: tuple[str, ...]  # patterns of the harness's own files, relative to the top
-    project: str = ""  # the id of the project; none in what a version up to 1.2.1 has ordered
+    project: str = ""  # the id of the project; empty in jobs of versions up to 1.2.1
     lend: tuple[str, ...] = ()  # ignored paths of the project that the workspace gets copies of
-    fresh: bool = False  # the workspace is made anew
+    fresh: bool = False  # create the workspace anew
     set_up: JsonObject = field(default_factory=dict)  # the command that sets it up, as ``equipment.SetUp`` has it
     inputs: JsonObject = field(default_factory=dict)  # the protocol's
     input_files: tuple[str, ...] = ()  # those of the inputs that name a file to be read
     input_folders: tuple[str, ...] = ()  # those that name a folder of the coordinator's to be written into
-    allowance_usd: float | None = None  # what it may spend, where its spending cannot be followed
+    allowance_usd: float | None = None  # its allowance, if its spending cannot be followed
     elsewhere_usd: float = 0.0  # what all others have then
 
     @property
@@ -155,9 +155,9 @@ class Home(Protocol):
     input_folders: tuple[str, ...]
     own: tuple[str, ...]
     common: tuple[str, ...]  # files that every item changes
-    snapshot: str | None  # where it is shown what the run does
+    snapshot: str | None  # path of the snapshot of the run
     checks_each: bool  # whether a verdict that is there already is not enough for what lands alone
-    checks_rejected: bool  # the same for what was sent back: its workspace does not know what failed
+    checks_rejected: bool  # the same for rejected work: its workspace lacks the failing checks
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:

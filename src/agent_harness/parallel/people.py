@@ -40,7 +40,7 @@ class ParallelRuns:
     folder: str
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
-    snapshot: str | None = None  # where it is shown what a run does
+    snapshot: str | None = None  # path of the snapshot of a run
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:

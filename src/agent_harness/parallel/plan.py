@@ -53,8 +53,8 @@ class ItemProgress:
     lost: int = 0  # in a row
     rejections: int = 0
     fix: JsonObject | None = None  # what its next attempt has to repair
-    last_fix: JsonObject | None = None  # why it was sent back last, also where it is made anew then
-    own: str = ""  # the commit on the branch that has its work, where that is to be fixed
+    last_fix: JsonObject | None = None  # why it was rejected last, also if it starts again then
+    own: str = ""  # the commit on the branch with its work, if that is to be fixed
     breaks: tuple[str, ...] = ()  # items that its landing has broken, until it lands again
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
@@ -97,15 +97,15 @@ class RunPlan:
     """State of the run so far."""
 
     run: str = ""
-    engine: str = ""  # whose workers it has; none named: those of this machine
+    engine: str = ""  # of its workers; empty: those of this machine
     branch: str = ""
     workers: int = 1
     asked: int = 0  # workers by the command line
     batch_max: int = 8
     mends: int = 2
     window: int = 1  # batches verified at once, each on top of the one before it
-    head: str = ""  # of the branch, as far as somebody vouches for it
-    suspect: str = ""  # a head that somebody else made
+    head: str = ""  # of the branch, as far as it is trusted
+    suspect: str = ""  # a head that another process made
     works: dict[str, ItemProgress] = field(default_factory=dict)
     busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
     queue: list[str] = field(default_factory=list)  # ready, in the order of landing
@@ -113,7 +113,7 @@ class RunPlan:
     batch: LandingBatch | None = None  # on the head
     ahead: list[LandingBatch] = field(default_factory=list)  # on top of the one before, should all of that land
     size: int = 8
-    blocked: str = ""  # why nothing new is begun: a question for a person
+    blocked: str = ""  # why nothing new starts: a question for a person
     blocked_at: str = ""  # the commit that the question is about
     blocked_by: tuple[str, ...] = ()  # what does not prove itself there
     shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
@@ -127,7 +127,7 @@ class RunPlan:
     trials: int = 0
     spent_usd: float = 0.0
     landed: list[JsonObject] = field(default_factory=list)
-    combined: bool = False  # something landed on what it was not proven together with
+    combined: bool = False  # something landed on work that it was not proven with
     audited: bool = False  # and everything was proven once more since
     unpushed: str = ""  # what landed last, and is to be pushed
     push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
@@ -168,7 +168,7 @@ class RunPlan:
         return self._set(item, MOVES[self.work(item).state, how])
 
     def _on_run(self, event: JsonObject) -> None:
-        if event["run"] != self.run or event["workers"] != self.asked:  # the same command goes on where it was
+        if event["run"] != self.run or event["workers"] != self.asked:  # the same command continues the run
             self.workers = self.asked = event["workers"]
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
         self.engine = event.get("engine", "")
@@ -179,7 +179,7 @@ class RunPlan:
         self.shut = {}
         self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
-        self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
+        self.spent_usd += event.get("spent_usd") or 0.0  # as far as a rebuilt journal knows it
         self.combined = self.combined or bool(event.get("unaudited"))
         if self.batch and not self.batch.landing:  # one of its members may have been rejected, and be worked on again
             self._on_released({"singly": False})
@@ -412,7 +412,7 @@ class RunPlan:
     def _on_slot_shut(self, event: JsonObject) -> None:
         self.shut[event["slot"]] = event["tail"]
 
-    # ---- what a person has asked for
+    # ---- requests of a person
 
     def _on_scaled(self, event: JsonObject) -> None:
         self.workers = event["workers"]

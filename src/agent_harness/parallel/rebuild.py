@@ -44,9 +44,9 @@ class LeftRun:
     """State of a dead run according to the project's own files."""
 
     workers: int
-    branch: str | None  # where it was named
+    branch: str | None  # if it was named
     claims: Mapping[str, str]  # the order of each item that it has
-    rejected: Mapping[str, int] = field(default_factory=dict)  # how often an item was sent back, where that is told
+    rejected: Mapping[str, int] = field(default_factory=dict)  # number of rejections of an item, if known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ class LeftJob:
     fence: int
     slot: str
     base: str
-    since: float  # when its result was written, in seconds of the epoch; 0: there is none
-    commit: str  # of the candidate; empty where nothing was accepted
+    since: float  # when its result was written, in seconds of the epoch; 0: no result
+    commit: str  # of the candidate; empty if it was not accepted
 
 
 @dataclass(kw_only=True)
@@ -84,10 +84,10 @@ class Rebuilt:
     jobs: list[LeftJob] = field(default_factory=list)  # that the project shows as such
     landed: list[str] = field(default_factory=list)  # items of these that the branch has
     rescues: list[str] = field(default_factory=list)
-    carried: list[JsonObject] = field(default_factory=list)  # what is known of each item
+    carried: list[JsonObject] = field(default_factory=list)  # known facts of each item
     parked: dict[str, str] = field(default_factory=dict)
     unpushed: str = ""
-    kept: str = ""  # where the old ledger is
+    kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
         """Return the report for a person."""
@@ -277,7 +277,7 @@ def _is_kept(git: Git, *commits: str) -> bool:
     return all(each and git.commit_of(each) for each in commits)
 
 
-# ---- what is on the disk
+# ---- state on disk
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
@@ -361,5 +361,5 @@ def _kept(folder: str) -> str:
     number = 1
     while os.path.lexists(kept := os.path.join(runs, f"damaged-{number}.jsonl")):
         number += 1
-    journals.renamed(path, kept)  # whatever it is; a run that finds none makes it anew by itself
+    journals.renamed(path, kept)  # a run that finds no ledger rebuilds it by itself
     return kept

@@ -158,7 +158,7 @@ class Mailbox:
         """Yield the requests to answer, oldest first."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
-        except OSError:  # none, or one that was taken back in this moment
+        except OSError:  # none, or one that was withdrawn at this moment
             return
         for entry in entries:
             found = _NAME.fullmatch(entry.name)

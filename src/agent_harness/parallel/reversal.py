@@ -34,7 +34,7 @@ class Changed:
     gone: frozenset[str]
 
 
-# ---- what is taken back
+# ---- selection
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:

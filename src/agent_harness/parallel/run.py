@@ -42,8 +42,8 @@ class RunWish:
     agents: Sequence[str]  # specifications, in their order
     policy: RefusalPolicy
     max_attempts: int | None = None
-    branch: str | None = None  # that the work lands on; the one that is checked out where none is named
-    only_land: bool = False  # what an earlier run has proven lands, what it had under way is given back
+    branch: str | None = None  # that the work lands on; None: the checked-out one
+    only_land: bool = False  # proven work of an earlier run lands, its running work is released
     lend: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
 
     def told_attempts(self) -> JsonObject:
@@ -164,13 +164,13 @@ class Prospect:
     """Input of ``preview``: a protocol's view of a run that is not started."""
 
     git: Git
-    folder: str  # where the run would be kept; it need not be there
+    folder: str  # of the run; it need not exist
     branch: str
     workers: int
     settings: ParallelSettings
     own: Sequence[str]  # patterns of the harness's own files
     items: Sequence[OpenItem]
-    waits: Mapping[str, str]  # open items that cannot be begun whatever is free, and why
+    waits: Mapping[str, str]  # open items that cannot start for another reason than slots, with that reason
     most: int | None  # attempts
     limits: JsonObject  # of the run, as the answer has them
     more: JsonObject = field(default_factory=dict)  # what only this protocol's answer has

@@ -82,10 +82,10 @@ def change(path: str | None, **members: object) -> None:
 
 def _write(path: str, record: JsonObject) -> None:
     if os.path.islink(os.path.dirname(path)):
-        return  # whoever put the link there is not followed
+        return  # a link of somebody else is not followed
     part = f"{path}.part"
     with suppress(FileNotFoundError):
-        os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+        os.unlink(part)  # left by a killed writer, or forged: it is never opened
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file, ensure_ascii=True)

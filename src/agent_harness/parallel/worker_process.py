@@ -55,7 +55,7 @@ _OURS = "agent_harness."
 def main() -> int:
     """Execute jobs until the input ends, or until a job has not ended by itself."""
     prctl = find_prctl()
-    prctl(_CHILD_SUBREAPER, 1)  # what a fork leaves behind becomes a child of this process
+    prctl(_CHILD_SUBREAPER, 1)  # processes left by a fork become children of this process
     is_told = False
 
     def end(*_: object) -> None:
@@ -164,7 +164,7 @@ def execute(job: Job, folder: str) -> JsonObject:
     module, name = _executor(job.executor)
     with workspace.locked():
         if job.kind == ATTEMPT and not workspace.at_rest:
-            workspace.rescue(home, workspace.name, job.own)  # somebody was killed where nobody looked
+            workspace.rescue(home, workspace.name, job.own)  # a worker was killed unnoticed
         workspace.at_rest = False
         if job.fresh:
             _remove(job, workspace, home)

@@ -43,7 +43,7 @@ LOCK_FILES = (
 """Files that list the installed packages in most projects."""
 _TAIL_LINES = 40
 _TEXT_BYTES = 1 << 20
-_START_LINE = 127  # of a script: what is longer is cut off by some systems, and not by a shell
+_START_LINE = 127  # of a script: some systems cut longer ones, a shell does not
 _BY_SHELL = b"""#!/bin/sh
 '''exec' %b "$0" "$@"
 ' '''
@@ -96,7 +96,7 @@ def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
         stamp = _stamp(source)
         if os.path.lexists(target):
             if path not in known:
-                continue  # the workspace has one of its own
+                continue  # the workspace has its own
             if known[path] == stamp:
                 kept[path] = stamp
                 continue

@@ -100,7 +100,7 @@ class Workspace:
 
     def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
         """Reset the workspace to ``base``. Its content was rescued before (``rescue``)."""
-        home.update_ref(refs.workspace(self.name), base)  # no gc of the project takes away what is borrowed
+        home.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
         _make_repository(home, Path(old), base, branch)
@@ -215,7 +215,7 @@ def free_ref(git: Git, folder: str) -> str:
 def kept_as(git: Git, folder: str, commit: str) -> str:
     """Keep a commit under the next numbered ref below a folder. Return the ref, which was never used before."""
     for _ in range(TRIES):
-        with suppress(GitFailed):  # somebody else has taken it meanwhile
+        with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
             return ref
     git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -253,7 +253,7 @@ def _is_readable(git_dir: Path) -> bool:
     """Return True if the folder has no pipe or device: git and other readers would wait for it."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
-            folders.remove("objects")  # a pipe there is no object
+            folders.remove("objects")  # a pipe there is not an object
         paths = (os.path.join(at, name) for name in names)
         if any(os.path.exists(each) and not os.path.isfile(each) for each in paths):
             return False

@@ -65,7 +65,7 @@ class Turns:
     starts: StartCount | None = None  # of this item, over all sessions
     now: NowRecord = field(default_factory=NowRecord)
     item: str | None = None  # of which a person may say something to it alone
-    messages_at: str | None = None  # where that is, if not beside ``now``
+    messages_at: str | None = None  # folder of these messages, if not beside ``now``
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
 

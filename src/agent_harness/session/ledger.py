@@ -99,7 +99,7 @@ class VerdictStep:
 class ClaimVerdict:
     """One line: the claim, the verdict, and its steps. An unknown value is None."""
 
-    item: str  # the id of the feature, task or long task; "cleanup" for a session that works on none
+    item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
     id: str = ""  # of the claim: two lines of the same claim and verdict are never written
     n: int = 0  # from 1 on; 0 before it is written
@@ -108,11 +108,11 @@ class ClaimVerdict:
     attempt: int | None = None
     agent: str | None = None
     model: str | None = None
-    claim: tuple[str, ...] = ()  # the ids that were claimed; none where the harness judged without a claim
-    codes: tuple[str, ...] = ()  # of what rejects it, or else of what a person should know
+    claim: tuple[str, ...] = ()  # the claimed ids; none if the harness verified without a claim
+    codes: tuple[str, ...] = ()  # of the rejection, or of notes for a person
     base: str | None = None  # the commit before the work
-    candidate: str | None = None  # that was judged
-    commit: str | None = None  # that the branch got, or has; none for what was rejected
+    candidate: str | None = None  # that was verified
+    commit: str | None = None  # that the branch got, or has; None if rejected
     red_base: str | None = None  # on whose code the tests did not pass
     steps: tuple[VerdictStep, ...] = ()
     regressions: tuple[str, ...] = ()  # the first of them
@@ -121,12 +121,12 @@ class ClaimVerdict:
     isolation: str | None = None
     sandbox: str | None = None  # of the checks: its kind and its network, or "none"
     tools: Mapping[str, str] = field(default_factory=dict)  # versions: python, pytest, git
-    grade: str | None = None  # of what is accepted: proven or checked (``verification/grade.py``)
+    grade: str | None = None  # of an accepted claim: proven or checked (``verification/grade.py``)
     basis: str | None = None  # what that rests on, in one clause
-    cost_usd: float | None = None  # that the session, attempt or slice had used when its claim was judged
+    cost_usd: float | None = None  # of the session, attempt or slice until its claim was verified
     seconds: float | None = None  # that it had taken by then
     by: str | None = None  # "person"
-    word: str | None = None  # what the person said: override, manual, takeback, accept-change, ...
+    word: str | None = None  # the person's decision: override, manual, takeback, accept-change, ...
     of: int | None = None  # the line that a person's word is about
     prev: str | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)  # what another version has written beside it
@@ -307,7 +307,7 @@ class ChainReport:
     """State of the chain of lines."""
 
     lines: int = 0  # that hold a verdict
-    torn: int = 0  # that hold none: a writer was killed in the middle of them
+    torn: int = 0  # without a verdict: a writer was killed in the middle of them
     broken_at: int | None = None  # the place, counted from 1, of the first verdict that does not follow the one before
     problem: str = ""
 
@@ -354,7 +354,7 @@ def _lines(path: str) -> Iterator[str]:
             yield line.removesuffix(b"\n").decode("utf-8", "replace")
 
 
-# ---- what a step printed
+# ---- output of a step
 
 
 def not_landed(
@@ -408,7 +408,7 @@ def keep_output(
         kept = os.path.join(folder, f"{number}-{step}.txt")
         try:
             os.close(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
-        except FileExistsError:  # also one that another worker has begun just now
+        except FileExistsError:  # also one that another worker has just started
             continue
         except OSError as error:
             raise files.refusal(kept, "written", error) from None

@@ -21,7 +21,7 @@ from agent_harness.supervision.stalls import RepeatedError, Stall
 
 __all__ = ["DEPENDENCIES", "MOST_FILES", "SessionLimits", "changed_in_folder", "changed_in_repository", "watch"]
 
-WINDOW_TOKENS = 200_000  # of the model's context, where no setting says another size
+WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class SessionLimits:
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time
     budgets: tuple[BudgetLimit, ...]
-    model: str | None = None  # whose prices count where an event names none
+    model: str | None = None  # whose prices count if an event names none
     context: ContextWindow = field(default_factory=lambda: ContextWindow(window_tokens=WINDOW_TOKENS))
     stall: Stall = field(default_factory=lambda: Stall(window_tokens=WINDOW_TOKENS))
     repeated_error: RepeatedError = field(default_factory=RepeatedError)

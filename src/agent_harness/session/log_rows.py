@@ -30,7 +30,7 @@ class FollowedLog:
     """A log that is shown as it grows."""
 
     name: str
-    paths: Callable[[], Sequence[str]]  # its files, oldest first; what is added later is new
+    paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new
     parse: Callable[[str], "tuple[str, str] | None"]  # a line as (when, what), or nothing
 
 

@@ -129,7 +129,7 @@ class NowRecord:
     def _write(self) -> None:
         if self._path is None:
             return
-        import json  # whoever reads these records needs no more than what parses them
+        import json  # readers of these records need only the parser
 
         self._waits = time.monotonic() < self._next
         if self._waits:
@@ -140,7 +140,7 @@ class NowRecord:
             if self._owner is None:
                 self._begin(os.path.dirname(self._path))
             with suppress(FileNotFoundError):
-                os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+                os.unlink(part)  # left by a killed writer, or forged: it is never opened
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._record(), file, ensure_ascii=True)
@@ -219,7 +219,7 @@ def keep_said(path: str, text: str) -> None:
     folder = os.path.dirname(path)
     with suppress(OSError):
         if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
-            return  # whoever put the link there is not followed
+            return  # a link of somebody else is not followed
         if not os.path.isdir(folder):
             os.mkdir(folder)
         if os.path.lexists(path) and (os.path.islink(path) or os.lstat(path).st_size > LOG_BYTES):

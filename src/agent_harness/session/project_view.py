@@ -86,14 +86,14 @@ class Item:
     name: str  # for people: "Feature #3"
     title: str
     state: str  # PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
-    reason: str = ""  # why it is in this state, as far as somebody said so
+    reason: str = ""  # why it is in this state, as far as it is known
     waits_for: tuple[str, ...] = ()  # the ids of items that come first
     proof: str | None = None  # what proves it: a command, or its test file
     test_files: tuple[str, ...] = ()  # of which the proof consists
     folder: str | None = None  # where its proof is run, absolute
     folders: Mapping[str, str] = field(default_factory=dict)  # the same of each criterion that names another place
     again: bool = False  # failed, and the next run tries it once more
-    next: str = ""  # the command to type now, where the project does not ask for another first
+    next: str = ""  # the command to type now, unless the project needs another first
 
     @property
     def is_left(self) -> bool:
@@ -106,7 +106,7 @@ class PastSession:
     """A session, an attempt at a task, or a slice; if it has not ended, with the values known so far."""
 
     number: int | None  # of the session; of a slice, its place among them
-    item: str | None  # ``None``: it worked on none, as a cleanup
+    item: str | None  # ``None``: no item, as for a cleanup
     outcome: str  # for people
     started: str | None = None
     ended: str | None = None
@@ -116,12 +116,12 @@ class PastSession:
     prompt_type: str | None = None
     base: str | None = None  # the commit before it
     head: str | None = None  # and after it
-    rescue_ref: str | None = None  # what was taken back of it
-    attempt: int | None = None  # at its item, where a session has several
+    rescue_ref: str | None = None  # its rolled-back work
+    attempt: int | None = None  # at its item, if a session has several
     turns: int | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
-    cost_usd: float | None = None  # ``None``: not known
-    assumed_usd: float = 0.0  # what an unknown cost counts for in the budgets
+    cost_usd: float | None = None  # ``None``: unknown
+    assumed_usd: float = 0.0  # counts in the budgets for an unknown cost
 
     @property
     def line(self) -> str:
@@ -213,11 +213,11 @@ class Now:
     model: str | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None
-    cost_unknown: bool = False  # something was used whose price nobody knows
+    cost_unknown: bool = False  # the price of something is unknown
     session_left: float | None = None  # US dollars of each budget
     item_left: float | None = None
     project_left: float | None = None
-    last: tuple[str, ...] = ()  # what the agent said or did last
+    last: tuple[str, ...] = ()  # last text or activity of the agent
     can: tuple[str, ...] = ()  # the verbs that reach the session while it runs
     alive: bool = False  # the process that wrote it lives, as the process table says
     seen: datetime | None = None  # when it was written
@@ -291,10 +291,10 @@ class StatePart:
     name: str = ""
     items: tuple[Item, ...] = ()
     questions: tuple[AskedQuestion, ...] = ()
-    needs: tuple[Need, ...] = ()  # what a person has to do: the answers to these questions first
-    money: Money | None = None  # where the state says it; else it is the sum over the sessions
+    needs: tuple[Need, ...] = ()  # actions of a person: the answers to these questions first
+    money: Money | None = None  # from the state, if it is there; else the sum over the sessions
     rests: str | None = None  # why no session starts: paused, in a person's hands
-    next: str = ""  # the command to type while nobody works
+    next: str = ""  # the command to type while no agent works
     comes_first: bool = False  # it must be typed before a session starts
 
 
@@ -308,7 +308,7 @@ class ProjectView:
     sessions: tuple[PastSession, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     now: tuple[Now, ...] = ()  # also of the dead
-    several: str | None = None  # what a run of several agents that lives is at, in a few words
+    several: str | None = None  # state of a living parallel run, in a few words
     gaps: tuple[Gap, ...] = ()
 
     @property

@@ -117,7 +117,7 @@ class Way(NamedTuple):
     branch: str
     at: str
     kept: tuple[str, ...]
-    rewritten: bool  # what is checked out does not descend from the beginning
+    rewritten: bool  # the checked-out commit does not descend from the base
     moved: bool  # another branch is checked out
 
 
@@ -142,7 +142,7 @@ class OnBeginning:
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
-    conflicts: tuple[str, ...]  # where the two do not go together; then nothing of it is to be used
+    conflicts: tuple[str, ...]  # if there are any, nothing of it is to be used
 
     @property
     def brought_back(self) -> str:
@@ -423,7 +423,7 @@ class Elsewhere(NamedTuple):
     """Place whose files are in no commit of this work tree."""
 
     path: str  # below the top, else absolute; fit for a terminal
-    branch: str | None  # of another work tree of this repository; ``None`` for a repository of its own
+    branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
     commit: str  # that is checked out there, as its files say it
     files: str = ""  # the tree of its files now, of a place below the top
 
@@ -442,7 +442,7 @@ def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, 
     """
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
-    except HarnessError:  # of a repository that is damaged, whoever judges says so
+    except HarnessError:  # damage of a repository is reported by the verification
         return ()
 
 

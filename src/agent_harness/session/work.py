@@ -36,9 +36,9 @@ class Policy:
     """One row of the table; a protocol's settings replace ``fix_rounds``."""
 
     kind: Kind
-    fix_rounds: int  # further turns in which the agent may repair what was refused
+    fix_rounds: int  # further turns in which the agent may repair rejected work
     retried: frozenset[str] = ALL_RETRIED  # failures of the provider after which a turn is tried again
-    judges_cut_off: bool  # work that a monitor ended is judged like work that the agent ended
+    judges_cut_off: bool  # work that a monitor ended is verified like work that the agent ended
     unfinished: Literal["wip", "restored", "stays"]  # what becomes of work that is neither accepted nor rejected
 
 
@@ -98,16 +98,16 @@ class Ending:
 class TurnSoFar:
     """Result of the session's earlier turns, for the brief of the next one."""
 
-    fix_rounds: int = 0  # in which the agent was to repair what was refused
+    fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
-    conversation: str | None = None  # what the latest turn reported, for agents that resume
+    conversation: str | None = None  # reported by the latest turn, for agents that resume
     message: str = ""  # with which the latest turn ended
     evidence_shown: bool = False  # in any of the turns
     used: Totals = field(default_factory=Totals)
     turns: int = 0  # starts of the agent, also those that were tried again
     models: tuple[str, ...] = ()  # that the agent says it has used
-    interventions: tuple[str, ...] = ()  # what monitors have told it, and what ended a turn
-    told: tuple[JsonObject, ...] = ()  # what a person has said to it: when, who, and what, secrets masked
+    interventions: tuple[str, ...] = ()  # messages of monitors to it, and reasons of ended turns
+    told: tuple[JsonObject, ...] = ()  # messages of a person to it: time, name and text, secrets masked
 
     @property
     def model(self) -> str | list[str] | None:

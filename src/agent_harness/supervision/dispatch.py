@@ -35,8 +35,8 @@ class RefusalPolicy:
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
-    account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
-    has_slot: bool = False  # somebody else has a slot for it
+    account: str | None = None  # of the agent chosen by the caller, which gets a refusal back
+    has_slot: bool = False  # the caller has a slot for it
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
@@ -95,7 +95,7 @@ class Dispatcher:
         self.rest()
         if self._ignore:
             self._ignore = False
-            self._take_slot(self.agents[0])  # counted where there is one
+            self._take_slot(self.agents[0])  # counted if there is one
             return self.agents[0]
         refused: list[RateLimit] = []
         full: tuple[str, str] | None = None

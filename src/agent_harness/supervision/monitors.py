@@ -214,7 +214,7 @@ class BudgetLimit:
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
     spent_usd: float = 0.0
-    elsewhere: Callable[[float], float] | None = None  # told what is spent here: what others spend of it meanwhile
+    elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
         """Return the used part of the limit once this session has spent this much."""
@@ -244,7 +244,7 @@ class Budget(Monitor[Totals]):
             return state, ()
         totals = add(state, event, self.model)
         spent = totals.budget_usd()
-        used = [(limit, limit.used(spent)) for limit in self.limits]  # each of them is told
+        used = [(limit, limit.used(spent)) for limit in self.limits]  # each of them gets the amount
         over = next((found for found in used if found[1] > found[0].limit_usd + 1e-9), None)
         return totals, (self._stop(*over, totals),) if over else ()
 

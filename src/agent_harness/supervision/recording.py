@@ -164,7 +164,7 @@ class TextTail:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
             self.left_out += self._size + len(text) - len(kept) + (begins.end() if begins else len(kept))
-            self._texts.clear()  # what came before does not join on to a text whose beginning is left out
+            self._texts.clear()  # earlier text does not join on to one whose beginning is left out
             self._size = 0
             text = kept[begins.end() :] if begins else ""
         self._texts.append(text)

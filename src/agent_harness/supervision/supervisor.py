@@ -33,7 +33,7 @@ TRANSCRIPT_BYTES = 8_000_000
 class Evidence:
     """Evidence in the stream about one test file; the latest result line counts."""
 
-    test_file: str  # as the feature names it; a ``::node`` part is no part of the file's name
+    test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
     result: str | None = None  # e.g. "4 passed in 0.12s"
 
@@ -81,15 +81,15 @@ class Outcome:
     exit_code: int | None
     message: str
     usage: usage.Totals
-    steered: tuple[str, ...]  # what the agent was told
-    not_delivered: tuple[str, ...]  # what it should have been told, and could not be
+    steered: tuple[str, ...]  # messages that the agent got
+    not_delivered: tuple[str, ...]  # messages that it should have got
     text_tail: str  # the last text, redacted
     evidence: Evidence | None
-    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset where it is known
+    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset if it is known
     conversation: str | None
     seconds: float  # real ones
     problems: tuple[str, ...]  # what could not be written or found out on the way
-    said: tuple[PersonMessage, ...] = ()  # what it was told of a person
+    said: tuple[PersonMessage, ...] = ()  # messages of a person that it got
     limit: RateLimit | None = None  # until when the agent's account is refused, as the durable clock has it
 
     @property
@@ -310,7 +310,7 @@ class Listening:
         self._not_delivered: list[str] = []
         self._said: list[PersonMessage] = []
         self._problems: list[str] = []
-        self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
+        self._ending: tuple[str, str] | None = None  # reason and message, once the end is requested
         self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
         self._next_poll = self._started
 

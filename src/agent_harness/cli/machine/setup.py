@@ -292,7 +292,7 @@ class _Removal:
         self._git = Git(root) if Git(root).is_repository else None
         self._alone = self._git is None or not self._has_neighbours()
         self._wants_rescues = rescues
-        self.target: str | None = None  # where what is moved goes
+        self.target: str | None = None  # target of moved files
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
@@ -397,7 +397,7 @@ class _Removal:
     def _name(self, path: str) -> str:
         return os.path.relpath(path, self.root) if path.startswith(os.path.join(self.root, "")) else path
 
-    # -- where it lies ---------------------------------------------------------------------------------------------
+    # -- places ----------------------------------------------------------------------------------------------------
 
     def _files(self) -> list[str]:
         return list(dict.fromkeys(path for each in self._traces.values() for path in each["files"]))

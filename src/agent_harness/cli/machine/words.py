@@ -57,7 +57,7 @@ class CommandWords:
     short: str = ""  # one line
     purpose: str = ""  # paragraphs
     takes: str = ""  # what stands behind the command, as its usage has it
-    told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and what it means
+    told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and its meaning
     examples: tuple[str, ...] = ()
 
 

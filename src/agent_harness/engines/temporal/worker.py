@@ -232,7 +232,7 @@ class RemoteWorker:
                         {working, leaving}, timeout=clock.scaled(BEAT_SECONDS) / 2, return_when="FIRST_COMPLETED"
                     )
                 except asyncio.CancelledError:
-                    task.recall()  # the home side asks for it, or the server has given the job to somebody else
+                    task.recall()  # the coordinator asks for it, or the server has given the job to another worker
                 if leaving.done() and not working.done():
                     task.leave("has left")
                     with suppress(asyncio.CancelledError):
@@ -256,7 +256,7 @@ class RemoteWorker:
             self._tries.pop(task)
             self._free.put(task.slot)
 
-    # ---- what a worker that was killed has left
+    # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
         """Clean up after a killed worker, within the time to wrap up if told to end; stop at once if told again.
@@ -576,7 +576,9 @@ def _stand_in(folder: str) -> Git:
 
 def serve(terms: WorkerTerms) -> int:
     """Run a worker in this process until it is told to end. Return its exit code."""
-    logging.getLogger("temporalio.activity").disabled = True  # it would print a traceback of what is said in a line
+    logging.getLogger(
+        "temporalio.activity"
+    ).disabled = True  # it would print a traceback for errors that are reported in a line
 
     async def run() -> int:
         return await RemoteWorker(terms).run()

@@ -16,7 +16,7 @@ class TargetBranch:
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
-        self.in_the_way: objects.InTheWay | None = None  # what a person has where the branch is to go
+        self.in_the_way: objects.InTheWay | None = None  # files of a person on the way of the branch
         self._git = git
         self._say = say
         self._again_at = 0.0  # of the monotonic clock

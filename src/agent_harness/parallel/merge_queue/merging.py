@@ -72,8 +72,8 @@ class MergeQueue:
         self._hunt: Search | None = None  # for the landing that made the head red
         self._red = ""  # that head
         self._passes: tuple[str, ...] = ()  # a head, and checks that pass on it
-        self._excused: set[str] = set()  # checks that fail on the head, whoever lands
-        self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
+        self._excused: set[str] = set()  # checks that fail on the head, whatever lands
+        self._failures: dict[int, str] = {}  # output of the first check that failed on a batch
         self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
         self._held_up: dict[str, InTheWay] = {}  # items that do not land, since a person has something in their way
         self._held_until = 0.0  # of the monotonic clock; then they are tried again
@@ -327,7 +327,7 @@ class MergeQueue:
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
         self._ledger.note("head_trusted", head=self._red, audit=True)
 
-    # ---- sent back
+    # ---- rejection
 
     def reject(self, item: str) -> bool:
         """Reject the failing change, once the head passes the failing checks. Return True if the plan knows more.

@@ -36,7 +36,7 @@ class InTheWay(UnsafeTree):
     """A person's files block a landing; nothing was changed."""
 
     code = "in_the_way"
-    paths: frozenset[bytes] = frozenset()  # none: nothing can land
+    paths: frozenset[bytes] = frozenset()  # empty: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
@@ -124,7 +124,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
         raise InTheWay(f"{found[0]} is under way in {git.top()}", hint=found[1])
     await_lock(git.repository, f"{git.git_dir()}/index.lock")
     _forgive_half(git, old, new)
-    git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is no change of a person
+    git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is not a change of a person
     try:
         git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
     except GitFailed as error:

@@ -74,7 +74,7 @@ class Pusher:
             return self._take_joined(known.joined)
         commit, target = known.unpushed, self._home.push_target
         if target is None or (self._branch.tip and not self._branch.holds(commit)):
-            self._ledger.note("pushed", head=known.head)  # nobody asks for it any more
+            self._ledger.note("pushed", head=known.head)  # no longer requested
             return True
         if self._under_way is None or self._under_way.commit != commit:
             self._under_way = PushUnderWay(self._git, target, commit)
