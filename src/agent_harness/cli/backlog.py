@@ -36,19 +36,19 @@ SHOWN = 12  # items, and things left out, of a preview
     short_help="Import tasks from another tool or a Markdown file.",
     epilog="""\b
 Examples:
-  harness import .taskmaster/tasks/tasks.json          shows what would come in, and asks
-  harness import ../other-project --yes                whatever list that folder holds
-  harness import PLAN.md --validate 'pytest -q' --yes  one command proves what has none
+  harness import .taskmaster/tasks/tasks.json          shows the new items, and asks
+  harness import ../other-project --yes                the list in that folder
+  harness import PLAN.md --validate 'pytest -q' --yes  one command for items without one
   harness import github:acme/shop --label ready        open issues of a repository""",
 )
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
 @click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: found from its content]")
-@click.option("--tag", metavar="NAME", help="Of a Task Master file with tags; master.")
-@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with it.")
+@click.option("--tag", metavar="NAME", help="Tag of a Task Master file. [default: master]")
+@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with this label.")
 @click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
-@click.option("--validate", metavar="CMD", help="Task list: proves what brings no command; {id} is the item's id.")
+@click.option("--validate", metavar="CMD", help="Task list: command for items without one; {id} is the item's id.")
 @click.option("--with-done", is_flag=True, help="Also import finished items, as open items.")
-@click.option("--dry-run", is_flag=True, help="Show what would come in, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the new items, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def import_(
@@ -130,7 +130,7 @@ def _asked(new: list[BacklogItem]) -> str | None:
     without = sum(each.proof is None for each in new)
     if not without:
         return None
-    show(f"{without} of {len(new)} bring no command that proves them. Nothing can complete without one.", err=True)
+    show(f"{without} of {len(new)} have no command that proves them. Nothing can complete without one.", err=True)
     line = "A command for all of these ({id} stands for the item's id; Enter: none, to be set for each later)"
     return click.prompt(line, default="", show_default=False, err=True) or None
 
@@ -255,7 +255,7 @@ Examples:
   harness export                              a Markdown checklist
   harness export --to beads --out issues.jsonl
   harness export --to prd | less
-  harness export --to features --out ../other/features.json      another project of ours
+  harness export --to features --out ../other/features.json      another harness project
   harness export otel --to http://127.0.0.1:4318/v1/traces""",
 )
 @click.argument("what", type=click.Choice(["otel"]), required=False)
@@ -269,7 +269,7 @@ Examples:
 @click.option("--session", type=int, metavar="N", help="otel: this session alone.")
 @click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def export(
     *,

@@ -251,7 +251,7 @@ Examples:
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Rows of one session.")
 @click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
 @click.option("--item", metavar="ID", help="Rows about one feature or task.")
-@click.option("--level", type=click.Choice(LEVELS), help="This level and what matters more.")
+@click.option("--level", type=click.Choice(LEVELS), help="This level and higher ones.")
 @click.option("--type", "types", cls=Several, metavar="NAME", help="Rows of this type.")
 @click.option("--source", "sources", cls=Several, type=click.Choice(SOURCES), help="One log.")
 @click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")

@@ -65,7 +65,7 @@ Examples:
   harness skip --feature 3 --undo""",
 )
 @feature_option
-@click.option("--reason", metavar="TEXT", help="Why; kept in features.json.")
+@click.option("--reason", metavar="TEXT", help="The reason; kept in features.json.")
 @click.option("--undo", is_flag=True, help="Put a skipped feature back.")
 @json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
@@ -80,7 +80,7 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
     short_help="Mark a feature without a proof.", epilog="Example:  harness override --feature 3 --passes true"
 )
 @feature_option
-@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="What to mark it as.")
+@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="The new mark.")
 @yes_option
 @json_option
 def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
@@ -98,10 +98,10 @@ Examples:
   harness undo 3 --dry-run
   harness undo task-003
   harness undo S8                    what session 8 had accepted
-  harness undo 4f2a91c03d7e          the commit of an undo: bring it back""",
+  harness undo 4f2a91c03d7e          the commit of an undo: restore the item""",
 )
 @click.argument("what", metavar="ITEM|SESSION|COMMIT")
-@click.option("--dry-run", is_flag=True, help="Say what it would change; change nothing, run no test.")
+@click.option("--dry-run", is_flag=True, help="Show the changes; change nothing, run no test.")
 @yes_option
 @json_option
 def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
@@ -216,23 +216,23 @@ Examples:
 @click.option(
     "--requires-red/--no-requires-red",
     default=True,
-    help="Whether its tests must fail without the work, the default; not so for a refactoring.",
+    help="Require that its tests fail without the work (the default); not for a refactoring.",
 )
 @click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
-@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="What the agent checks.")
+@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="A check by the agent.")
 @click.option(
     "--manual-check",
     "manual_checks",
     multiple=True,
     metavar="TEXT",
-    help="What a person checks; both for --verification hybrid or manual.",
+    help="A check by a person; both for --verification hybrid or manual.",
 )
 @click.option(
     "--visual-step",
     "visual_steps",
     multiple=True,
     metavar="TEXT",
-    help="A step of looking at it with a browser; may be repeated.",
+    help="A step to check it in a browser; may be repeated.",
 )
 @click.option(
     "--may-change",
@@ -368,7 +368,13 @@ def stop(as_json: bool) -> int:
     short_help="Plan more features from a text.",
     epilog="Example:  harness add-features --spec MORE.md --agent 'command:my-agent'",
 )
-@click.option("--spec", required=True, type=click.Path(path_type=Path), metavar="FILE", help="What to add, in prose.")
+@click.option(
+    "--spec",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Specification of the new features, in prose.",
+)
 @agent_option
 @json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:

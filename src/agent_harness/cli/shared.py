@@ -61,7 +61,7 @@ Examples:
   harness init --adopt                                           a project, from the code and tests that are here""",
 )
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
+@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="Specification of the project, in prose.")
 @click.option("--adopt", "adopts", is_flag=True, help="Project: adopt the code and the tests that are here.")
 @click.option("--allow-failing", is_flag=True, help="With --adopt: also if no test passes here.")
 @agent_option
@@ -126,7 +126,7 @@ Examples:
   harness run --until-done --agent scripted:script.yaml          feature project
   harness run --max-tasks 5 --agent 'command:my-agent'           task list""",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done next; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the next steps; change nothing.")
 @click.option("--until-done", is_flag=True, help="Project: session after session, until all is proven.")
 @click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")

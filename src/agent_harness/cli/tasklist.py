@@ -47,7 +47,7 @@ Examples:
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
-@click.option("--no-try", is_flag=True, help="Do not run the command once to see whether it passes already.")
+@click.option("--no-try", is_flag=True, help="Do not run the command once to check if it passes already.")
 @root_option
 @json_option
 def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:

@@ -218,7 +218,7 @@ def _validate(task_list: TaskList, task_id: str) -> JsonObject:
 _TASK = {
     "next": _verb(
         "Show the task that claim would take.",
-        purpose="What `claim` would take; changes nothing. Exit 7: nothing can be claimed.",
+        purpose="Show the task that `claim` would take; change nothing. Exit 7: nothing can be claimed.",
         example="harness task next",
     ),
     "claim": _verb(
@@ -235,8 +235,7 @@ _TASK = {
         _ID,
         Argument("step", "M/N", _step),
         Argument("description", "TEXT"),
-        purpose="Record that step M of N is done, and renew the lease. The same M again takes the place of the "
-        "one before.",
+        purpose="Record that step M of N is done, and renew the lease. The same M again replaces the one before.",
         example='harness task checkpoint task-001 2/4 "routes"',
         act=_checkpoint,
     ),
@@ -244,7 +243,7 @@ _TASK = {
         "Renew the lease of a task.",
         _ID,
         _LEASE,
-        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; stop touching its files.",
+        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; do not change its files.",
         example="harness task renew task-001",
     ),
     "run-step": _verb(
@@ -290,7 +289,7 @@ _TASK = {
         "Give up an attempt.",
         _ID,
         Argument("message", "TEXT"),
-        Option("--category", "WORD", "What kind of failure it is.", OneOf(*CATEGORIES), required=True),
+        Option("--category", "WORD", "Kind of the failure.", OneOf(*CATEGORIES), required=True),
         Option("--no-rollback", None, "Leave the work tree as it is.", name="rollback", sets=False),
         _PUSHED,
         purpose="Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the "
@@ -314,9 +313,9 @@ _TASK = {
     "rollback": _verb(
         "Restore the state at the claim.",
         _ID,
-        Option("--dry-run", None, "Only say what it would do."),
+        Option("--dry-run", None, "Only show the changes."),
         _PUSHED,
-        purpose="Bring the work tree back to what it was at the claim; what is taken away goes into a rescue.",
+        purpose="Restore the work tree to its state at the claim; removed work goes into a rescue.",
         example="harness task rollback task-001 --dry-run",
     ),
     "set": _verb(
@@ -352,7 +351,7 @@ _SESSION = {
     ),
     "end": _verb(
         "End a session.",
-        purpose="Write the numbers into the log, give the session lease back, rest the hooks when no work is left.",
+        purpose="Write the numbers into the log, release the session lease, turn the hooks off if no work is left.",
         example="harness session end",
     ),
 }
@@ -364,23 +363,23 @@ _RESCUE = {
         example="harness rescue list",
     ),
     "show": _verb(
-        "Show what a rescue holds.",
+        "Show the content of a rescue.",
         _REF,
-        purpose="What one rescue holds.",
+        purpose="Show the content of one rescue.",
         example="harness rescue show rescue/task-001/1",
     ),
     "restore": _verb(
         "Restore a rescue.",
         _REF,
-        Option("--to", "DIR", "All of its files in a new folder; else what it changed, in the work tree."),
-        purpose="Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again."
-        "\n\nNothing is overwritten: where a file has changed since, the work tree stays as it is (exit 4).",
+        Option("--to", "DIR", "Write all of its files into a new folder; else its changes into the work tree."),
+        purpose="Write the files of a rescue into a new folder, or restore the changes of the attempt in the work tree."
+        "\n\nNothing is overwritten: if a file has changed since, the work tree stays as it is (exit 4).",
         example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
         "Delete old rescues.",
         Option("--older-than", "DAYS", "Age in days.", Number(0), name="older_than_days", required=True),
-        purpose="Forget rescues that are older than so many days.",
+        purpose="Delete rescues that are older than this number of days.",
         example="harness rescue prune --older-than 30",
     ),
 }
@@ -388,12 +387,12 @@ _RESCUE = {
 PROGRAMS = {
     "task": Program(
         "harness task",
-        "What an agent does with a task list. Every answer names the next command.",
+        "Commands of an agent on a task list. Every answer names the next command.",
         _TASK,
         STYLE,
         examples=[
             "harness task claim                                        the next task, yours until its lease ends",
-            'harness task checkpoint task-001 1/3 "routes written"     say how far it is',
+            'harness task checkpoint task-001 1/3 "routes written"     record progress',
             "harness task complete task-001                            the harness proves it, commits, closes",
             'harness task fail task-001 --category TEST_FAIL "why"     give up this attempt; the work is rescued',
         ],
@@ -406,7 +405,7 @@ PROGRAMS = {
     ),
     "rescue": Program(
         "harness rescue",
-        "Every rollback keeps what it takes away under a private ref, until a person prunes it.",
+        "Every rollback keeps the removed work under a private ref, until a person prunes it.",
         _RESCUE,
         STYLE,
     ),

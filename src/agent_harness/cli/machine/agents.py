@@ -96,7 +96,7 @@ Examples:
   harness limits clear claude-code
   harness limits clear --all""",
 )
-@click.option("--host", "of_host", is_flag=True, help="What there may be at once on this machine, and who has it.")
+@click.option("--host", "of_host", is_flag=True, help="Show the slots of this machine, and their holders.")
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:

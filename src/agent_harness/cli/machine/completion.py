@@ -143,7 +143,7 @@ Examples:
   source <(harness completion bash)          for this shell alone""",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it when it is first needed.")
+@click.option("--install", is_flag=True, help="Write it into the shell's own completion folder.")
 def completion(shell: str, install: bool) -> int:
     """Print a script that completes commands, options and ids in a shell.
 

@@ -102,8 +102,10 @@ def remove(target: str, as_json: bool) -> int:
 @click.option(
     "--on", cls=Several, metavar="EVENTS", help="question, stopped, done, limit, budget, ...; the first three."
 )
-@click.option("--quiet", metavar="HH:MM-HH:MM", help="Nothing is sent then, local time; 'none' ends that.")
-@click.option("--urgent", cls=Several, metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
+@click.option("--quiet", metavar="HH:MM-HH:MM", help="Local hours without messages; 'none' ends that.")
+@click.option(
+    "--urgent", cls=Several, metavar="EVENTS", help="Events that are sent in quiet hours, too; 'none' ends that."
+)
 @click.option(
     "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if they are enabled. [default: 24]"
 )
@@ -150,7 +152,7 @@ def test(as_json: bool) -> int:
         "project": "test",
         "item": None,
         "title": "agent-harness: a test",
-        "text": "Whoever reads this is told when something needs a person.",
+        "text": "You are notified here when something needs a person.",
         "answer": ["harness status"],
         "cost_usd": 0.0,
         "proven": 0,

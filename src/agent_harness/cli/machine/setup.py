@@ -32,7 +32,7 @@ KINDS = ("tasks", "features", "none")
 Examples:
   harness setup                                     asks, step by step
   harness setup --yes                               a task list, when this is a git repository
-  harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the clients that are there
+  harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the installed clients
   harness setup --yes --kind features --spec SPEC.md""",
 )
 @click.option("--yes", is_flag=True, help="Ask nothing; make no repository and register no hooks unless named.")
@@ -246,13 +246,13 @@ _REFS = "refs/harness/"
     short_help="Remove the harness from a project.",
     epilog="""\b
 Examples:
-  harness uninstall --dry-run           what would go, and where to
+  harness uninstall --dry-run           lists the changes
   harness uninstall ../billing --yes""",
 )
 @click.argument("folder", metavar="[PROJECT]", default=".", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only list what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only list the changes.")
 @click.option("--yes", is_flag=True, help="Ask nothing.")
-@click.option("--rescues", is_flag=True, help="Also the work that rollbacks took away and that is kept in git.")
+@click.option("--rescues", is_flag=True, help="Also delete rescued work, which is kept in git.")
 @json_option
 def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bool) -> int:
     """Remove the harness from PROJECT: hooks, MCP entries, ignored lines, refs, state, plan and logs.
