@@ -8,8 +8,8 @@ def leave(code: int) -> int:
 
     A normal exit costs a short command an eighth of its time. Nothing is lost: output is flushed, files are closed
     after writing, and without ``threading`` there are no other threads and no exit handlers. Threads of Temporal's
-    SDK can crash or block an interpreter that exits while they run (a worker interrupted while connecting hung for
-    ever), so these processes end at once, too.
+    SDK can crash or block an interpreter that exits while they run: a worker interrupted while connecting hung for
+    ever. So these processes end at once, too.
     """
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:

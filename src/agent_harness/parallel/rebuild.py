@@ -4,9 +4,9 @@ A job that the project still shows keeps its item: the next run takes in its res
 result counts as lost. A candidate that is on the branch already, by its trailers, is completed instead of landed
 again. A candidate without an owner becomes a rescue.
 
-Facts that only a ledger has (rejected, held, parked, spent, not pushed) come from the readable part of the old one,
-else from the journal of the run before. Refs and results take precedence over both. The rest is not guessed: ``told``
-names it. Source: ``scale.md`` 7, SC-14, SC-29.
+Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the
+old one, else from the journal of the run before. Refs and results take precedence over both. The rest is not guessed:
+``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
 """
 
 import os

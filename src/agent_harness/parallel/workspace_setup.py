@@ -2,11 +2,10 @@
 ports.
 
 Packages are copied because agents install packages: a change in one agent's ``.venv`` reaches neither the project nor
-another workspace. In a copy, every text that names the project's folder (start lines of scripts, paths of editable
-installs) names the workspace instead, so that nothing in a workspace imports the project's files. A copy stays from
-one job to the next, and is renewed when the project's own has changed. A command of the person sets a workspace up
-when it is created, and when a file that lists the packages has changed; another command runs before it is removed.
-SC-17, SC-18.
+another workspace. In a copy, texts that name the project's folder (start lines of scripts, paths of editable
+installs) name the workspace instead. So nothing in a workspace imports the project's files. A copy stays from one job
+to the next, and is renewed when the project's own has changed. A command of the person sets a workspace up when it is
+created, and when a file that lists the packages has changed. Another command runs before it is removed. SC-17, SC-18.
 """
 
 import os

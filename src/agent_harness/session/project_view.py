@@ -3,7 +3,7 @@
     view = reader.load()          # reads new records only
     print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
-Values come from the records on disk alone, without a lock, so they are the same for a run of this process, of another
+Values come from the records on disk alone, without a lock. So they are the same for a run of this process, of another
 one, and of a dead one. An unfinished last line is left for later; an unreadable file is a named gap, never an error.
 An unknown value is None. A protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
 """

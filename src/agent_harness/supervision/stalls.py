@@ -127,8 +127,8 @@ class Stall(Monitor[StallState]):
     ``force_stop_after`` of them in a row ask for a final wrap-up. Once, when the window is half full, a session that
     has done nothing at all is warned too; that one does not count as a check.
 
-    Whatever the context, the same call with the same answer is reported at the twentieth time in a row and ends the
-    session at the fortieth, unless a file has changed since the tenth.
+    In any context, the same call with the same answer is reported at the twentieth time in a row. It ends the session
+    at the fortieth, unless a file has changed since the tenth.
     """
 
     check_interval_tokens: int = 50_000
