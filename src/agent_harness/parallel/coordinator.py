@@ -406,7 +406,7 @@ class Coordinator:
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
         fix = work.last_fix
-        what = ", ".join(fix.get("files") or fix.get("failing") or []) or "nothing that it says"
+        what = ", ".join(fix.get("files") or fix.get("failing") or []) or "no details"
         met = f", together with {', '.join(fix['met'])}" if fix.get("met") else ""
         why = str(fix.get("why")).replace("_", " ")
         times = f"{work.rejections} times proven in its workspace and rejected"

@@ -64,7 +64,7 @@ def _versions(agent: "FoundAgent") -> str | None:
         return None
     if agent.too_old:
         return f"{agent.version}, too old: known to work from {agent.oldest}"
-    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'a version that is unknown'}"
+    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'an unknown version'}"
 
 
 def settings_here() -> tuple[Any, Path | None]:

@@ -336,7 +336,7 @@ def limits() -> CheckResult:
     allowed = sandbox.limits_from(sandbox.AUTO)
     room = f"{kernel.size(allowed.free_disk)} free on the disk"
     if not kernel.held():
-        text = f"none of memory and processes: this system does not show what a command takes; {room}"
+        text = f"no limits of memory and processes: this system does not show the usage of a command; {room}"
         return CheckResult("limits", "warning", text, "run agents in a container with its own limits: docs/security.md")
     text = f"{kernel.size(allowed.memory)} of memory, {allowed.processes} processes and threads, {room}: looked after"
     return CheckResult("limits", "ok", f"{text} by the process that watches over each command")

@@ -64,15 +64,17 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     from agent_harness.hooks import install as installing
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
-    lines = [f"{'removed from' if answer['changed'] else 'nothing of ours in'} {answer['file']}"]
+    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks in'} {answer['file']}"]
     if answer["trust_forgotten"]:
-        lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} hooks of ours")
+        lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} harness hooks")
     if answer["trust_left"]:
-        lines.append(f"Codex's trust in our hooks stays noted down: {answer['trust_left']}")
+        lines.append(f"Codex keeps its trust in the harness hooks: {answer['trust_left']}")
     if answer["kept"]:
-        lines.append(f"changed since by others, whose changes stay; as it was before our first one: {answer['kept']}")
+        lines.append(
+            f"changed by others since, and their changes stay; the version before the first installation: {answer['kept']}"
+        )
     if client == "codex" and answer["others_moved"]:
-        answer["note"] = "Other hooks in that file changed their place: Codex asks to trust them again (/hooks)."
+        answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
     _show(as_json, answer, [*lines, f"to have them again: {answer['next']}"])
@@ -148,7 +150,7 @@ def _trusting(user: bool) -> str:
 
 
 def _wants_trust() -> bool:
-    show("Codex runs a hook only when you trust it. Ours start the Python that runs this command, and read the")
+    show("Codex runs a hook only if you trust it. These hooks start the Python that runs this command, and read the")
     show("task list of the project; `harness hooks print --client codex` shows the exact commands.")
     return click.confirm("Trust them now?", default=False)
 

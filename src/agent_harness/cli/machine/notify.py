@@ -53,7 +53,7 @@ def notify(context: click.Context, as_json: bool) -> None:
         return
     if not found.to:
         show(
-            "Nobody is told anything.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
+            "There is no target.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
         )
         return
     show("\n".join(f"{sending.shown(each)}" for each in found.to))
@@ -143,7 +143,7 @@ def test(as_json: bool) -> int:
 
     targets = sending.read().to
     if not targets:
-        raise Refused("Nobody is told anything", hint="harness notify add webhook:https://...")
+        raise Refused("There is no target for notifications", hint="harness notify add webhook:https://...")
     message: JsonObject = {
         "v": 1,
         "id": "test",
