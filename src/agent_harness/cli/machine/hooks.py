@@ -70,9 +70,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     if answer["trust_left"]:
         lines.append(f"Codex keeps its trust in the harness hooks: {answer['trust_left']}")
     if answer["kept"]:
-        lines.append(
-            f"changed by others since, and their changes stay; the version before the first installation: {answer['kept']}"
-        )
+        lines.append(f"changed by others since; the version before the first installation: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:
         answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
