@@ -138,7 +138,7 @@ def test_a_machine_without_a_seat_ends_a_session_that_may_not_wait(calc: CalcPro
     """SC-40: exit 5, and nothing was changed; nobody is refused by a provider."""
     agent_slot, script = one_agent(), calc.agent([turn(honest(1))])
     ran = calc.harness("run", "--no-wait", agent=script)
-    assert (ran.code, "All 1 agents of this machine are at work" in ran.text) == (5, True), ran.text
+    assert (ran.code, "All 1 agents of this machine are running" in ran.text) == (5, True), ran.text
     before = calc.fingerprint()
     again = calc.harness("run", "--no-wait", "--json", agent=script)
     assert (again.code, again.json["error"]["code"]) == (5, "no_room"), again.text

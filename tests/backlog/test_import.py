@@ -104,7 +104,7 @@ def test_into_a_feature_project(tmp_path: Path) -> None:
     before = calc.head
     ran = calc.harness("import", "../prd.json", "--yes", "--json")
     assert ran.code == 0, ran.text
-    assert [each["proof"] for each in ran.json["new"]] == ["a test file of its own, with a failing stub"] * 2
+    assert [each["proof"] for each in ran.json["new"]] == ["a separate test file, with a failing stub"] * 2
     assert calc.git("rev-list", "--count", f"{before}..HEAD").strip() == "1"
     first, second = calc.features["features"][-2:]
     assert (first["description"], first["verification_steps"]) == ("Store it", ["it is there"])

@@ -24,7 +24,7 @@ def test_what_a_command_may_take_is_told_and_where_nobody_sees_to_it(monkeypatch
     assert (told.state, "of memory" in told.message, "processes and threads" in told.message) == ("ok", True, True)
     monkeypatch.setattr(limits, "held", lambda: False)  # a system that shows no processes
     told = doctor.limits()
-    assert (told.state, told.message.startswith("none of memory and processes")) == ("warning", True)
+    assert (told.state, told.message.startswith("no limits of memory and processes")) == ("warning", True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")

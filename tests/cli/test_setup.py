@@ -192,7 +192,7 @@ def test_work_that_was_taken_away_stays_unless_it_is_named(
     kept = repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
     assert kept
     rows = uninstall(capsys, "--dry-run")["rows"]
-    assert {"how": "stays", "what": f"{kept[0]} (work that was taken away)"} in rows
+    assert {"how": "stays", "what": f"{kept[0]} (rescued work)"} in rows
     assert any(row["how"] == "stays" and row["what"].startswith(".codex/config.toml") for row in rows)
     assert {row["how"] for row in uninstall(capsys, "--dry-run", "--rescues")["rows"]} >= {"delete"}
     uninstall(capsys, "--yes")

@@ -130,8 +130,8 @@ def test_a_run_that_was_killed_has_no_clock_that_runs_on(work: Path, capsys: pyt
 def test_a_log_hears_now_and_then_that_work_goes_on(work: Path) -> None:
     """FIX-5 F-RUN-4: one line after a minute of silence, plain, and no cursor is moved."""
     with running(work, HARNESS_TIME_SCALE="0.02") as (process, said):
-        line = until(lambda: next((each for each in said().splitlines() if each.startswith("Still at work: ")), None))
-        assert line.startswith("Still at work: task-001 (scripted): agent 0:0")
+        line = until(lambda: next((each for each in said().splitlines() if each.startswith("Still running: ")), None))
+        assert line.startswith("Still running: task-001 (scripted): agent 0:0")
         (work / "go").touch()
         assert process.wait(120) == 0, said()
         assert "\x1b" not in said()

@@ -112,7 +112,7 @@ SAID = [
     ),
     (
         "task claim --lease nan",
-        "Invalid value for '--lease': nan is no number that can be waited for.",
+        "Invalid value for '--lease': nan is not a finite number.",
         "harness task claim --help",
     ),
     (

@@ -382,7 +382,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     until(lambda: found.log("scarce").count("begins (try 1)") == 2)
     until(lambda: sum(bool(pids(found, each)) for each in "abc") == 2)
     free.write_text("499")
-    until(lambda: "is given back, since memory is scarce" in found.log("scarce"))
+    until(lambda: "is returned because memory is short" in found.log("scarce"))
     until(lambda: found.log("scarce").count("No further job is taken: less than 1000 MB") >= 2)
     assert found.log("scarce").count(": begins (try") == 2
     limits = json.loads(found.work.harness("status", "--json").out)["parallel"]["limits"]
@@ -396,7 +396,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     assert found.landed() == ["a", "b", "c"]
     answer = json.loads(_last_object(found.path / "run.log"))
     assert (answer["attempts"], answer["lost"]) == (3, 0), answer
-    assert found.log("scarce").count("is given back") == 1
+    assert found.log("scarce").count("is returned because") == 1
 
 
 def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
@@ -451,7 +451,7 @@ def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result
     until(hangs.exists)
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=100) == 130, (found.path / "run.log").read_text()
-    assert "the next run takes in what comes of it" in (found.path / "run.log").read_text()
+    assert "the next run takes in the results" in (found.path / "run.log").read_text()
     (found.remote / "hooks/pre-receive").unlink()
     for _ in range(2):
         worker.terminate()
@@ -554,7 +554,7 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
     (parcels / "config").write_text((parcels / "config").read_text() + '[remote "x"]\n\tuploadpack = touch here\n')
     again = found.work.harness(*words)
     assert again.code == 4, again
-    assert "a setting that is none of ours" in again.text
+    assert "a setting that the harness does not write" in again.text
 
 
 def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[..., Fleet]) -> None:
@@ -593,7 +593,7 @@ def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[...,
     assert found.landed() == ["a"]
 
 
-@pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "fits none of --remote")])
+@pytest.mark.parametrize(("words", "told"), [({"remote": "/elsewhere/*"}, "matches no --remote")])
 def test_hands_refuse_what_is_not_theirs(fleet: Callable[..., Fleet], words: dict[str, str], told: str) -> None:
     """E10, SC-56: the coordinator shows the reason, and nothing was begun."""
     found = fleet(job("a"))
@@ -681,7 +681,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?remote=upstream", 4, "there is no remote 'upstream'"),
         (f"{server.url}?colour=red", 2, "colour"),
         (f"{server.url}?exchange=here", 2, "an absolute path"),
-        (f"{server.url}?exchange=/nowhere/at/all", 4, "no folder where parcels may lie"),
+        (f"{server.url}?exchange=/nowhere/at/all", 4, "is not a folder; it must exist on all machines"),
         (f"{server.url}?priority=9", 2, "between 1 and 5"),
         (f"{server.url}?weight=nan", 2, "between 0.001 and 1000"),
         (f"{server.url}?pool=a&pool=b", 2, "sets an option twice"),
@@ -696,7 +696,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
     alone = found.work.harness("run", "--workers", "2", "--exchange", "/tmp", "--agent", agent)
     assert (alone.code, "--exchange needs --engine" in alone.text) == (2, True)
     worker = found.work.harness("worker", "--engine", server.url, "--exchange", "/nowhere/at/all")
-    assert (worker.code, "no folder where parcels may lie" in worker.text) == (4, True)
+    assert (worker.code, "is not a folder; it must exist on all machines" in worker.text) == (4, True)
     assert [each["status"] for each in found.work.raw["tasks"]] == [each["status"] for each in before["tasks"]]
     assert found.at_remote() == []
 
@@ -707,7 +707,7 @@ def test_what_a_run_would_find_is_looked_at_before(fleet: Callable[..., Fleet]) 
     pool = f"{found.server.url}?pool=other"
     before = found.work.harness("engine", "check", pool)
     assert before.code == 4
-    assert "nobody listens on harness.work.other" in before.text
+    assert "no worker listens on harness.work.other" in before.text
     found.worker("--slots", "1", "--pool", "other")
     until(lambda: found.work.harness("engine", "check", pool).code == 0)
     after = json.loads(found.work.harness("engine", "check", pool, "--json").out)
@@ -852,7 +852,7 @@ def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
             worker = found.worker("--slots", "1")
             until(lambda: "workers wait for jobs" in found.log())
             server.kill()
-            away = f"127.0.0.1:{server.port} is away; what is under way goes on"
+            away = f"127.0.0.1:{server.port} is away; running jobs go on"
             until(lambda: found.log().count(away) >= 2)
             assert worker.poll() is None
             server.start()

@@ -379,7 +379,7 @@ def test_work_lands_on_the_branch_that_is_named_and_files_and_branch_here_stay(t
     made.git("branch", "other")
     head = made.git("rev-parse", "HEAD")
     gone = made.harness("run", "--workers", "2", "--branch", "nowhere")
-    assert (gone.code, "there is no branch nowhere" in gone.err) == (4, True), gone.text
+    assert (gone.code, "There is no branch nowhere" in gone.err) == (4, True), gone.text
     ran = run(
         made, [turn(1, work(1, "ham")), turn(2, work(2, "egg"))], 2, "--branch", "other", "--sessions", "2", "--json"
     )
@@ -678,7 +678,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
     (ledger,) = Path(made.variables()["XDG_STATE_HOME"]).rglob("ledger.jsonl")
     ledger.unlink()
     made_anew = made.harness("queue", "rebuild", "--json")
-    assert "(1 time, to be mended)" in "\n".join(json.loads(made_anew.out)["said"]), made_anew.text
+    assert "(1 time, to be fixed)" in "\n".join(json.loads(made_anew.out)["said"]), made_anew.text
     ran = run(made, spec, 2, "--json")
     assert (ran.code, json.loads(ran.out)["bounces"], made.passing()) == (0, 0, [1, 2]), ran.text
     assert sorted(landed(made)) == ["1", "2"]

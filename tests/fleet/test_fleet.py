@@ -82,7 +82,7 @@ def test_projects_are_worked_until_nothing_is_left(tmp_path: Path) -> None:
     assert (shop.statuses(), tool.statuses()) == (["completed"] * 2, ["completed"])
     told = harness(tmp_path, "status").text
     assert "gone is gone" in told
-    assert "Nobody supervises the fleet" in told
+    assert "No supervisor runs" in told
     assert states(tmp_path)["shop"]["proven"] == 2
     assert f"{shop.root}: done" in harness(tmp_path, "why", str(shop.root)).text
 
@@ -228,18 +228,18 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [
-        ("agents: many\n", 3, "line 1: agents is no number"),
-        ("agents: 0\n", 3, "line 1: agents is no number"),
+        ("agents: many\n", 3, "line 1: agents must be a number"),
+        ("agents: 0\n", 3, "line 1: agents must be a number"),
         ("agents: 2\nprojects: [\n", 3, "line"),
         ("agents: 2\ncolour: red\n", 3, "line 2: colour is not known"),
         ("projects:\n  - {weight: 2}\n", 3, "line 2: a project has a path or a glob"),
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
-        ("projects: 7\n", 3, "projects is no list"),
-        ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is none: Unknown engine URL scheme: 'rabbit'"),
-        ("- a\n", 3, "no set of settings"),
-        ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts is no set of accounts"),
+        ("projects: 7\n", 3, "projects must be a list"),
+        ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is invalid: Unknown engine URL scheme: 'rabbit'"),
+        ("- a\n", 3, "must be a set of settings"),
+        ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts must be a set of accounts"),
         ("accounts:\n  x: 3\n", 3, "line 2: x does not say how many agents: {agents: 12}"),
-        ("accounts:\n  x: {agents: 0}\n", 3, "line 2: agents is no number"),
+        ("accounts:\n  x: {agents: 0}\n", 3, "line 2: agents must be a number"),
     ],
 )
 def test_a_roster_that_is_wrong_is_one_line(tmp_path: Path, text: str, code: int, told: str) -> None:

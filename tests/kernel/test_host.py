@@ -107,7 +107,7 @@ def test_an_account_may_have_fewer_than_the_machine(tmp_path: Path, monkeypatch:
     said(agents=8, accounts={"x": {"agents": 1}})
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert str(taken("x")).startswith("As many agents of x are at work as may be")
+    assert str(taken("x")).startswith("All agents that x may have are running")
     other = taken("y")
     assert isinstance(other, HostSlot)
     first.release()
@@ -144,7 +144,7 @@ def test_after_a_refusal_agents_come_back_one_after_the_other() -> None:
     LimitClock().note("x", said="429", retry_after_seconds=0.001)
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert taken("x") == "Agents of x begin one after the other, since it was refused: harness limits"
+    assert taken("x") == "Agents of x start one after the other, because it was refused: harness limits"
     other = taken("y")
     assert isinstance(other, HostSlot)
     LimitClock().forget("x")

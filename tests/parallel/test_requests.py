@@ -133,14 +133,14 @@ def test_slots_beyond_the_number_are_not_missed() -> None:
 @pytest.mark.parametrize(
     ("verb", "args", "says"),
     [
-        ("scale", {"workers": 0}, "1 to 256"),
-        ("scale", {"workers": "many"}, "1 to 256"),
+        ("scale", {"workers": 0}, "between 1 and 256"),
+        ("scale", {"workers": "many"}, "between 1 and 256"),
         ("recall", {"item": "w7"}, r"nothing called w7 is at work; there: w1 \(abc\)\."),
         ("recall", {"item": "abd"}, "Did you mean 'abc'"),
         ("hold", {"item": "x"}, "nothing called x waits to land; there: abc"),
         ("drop", {"item": "abc"}, "nothing waits to land"),
         ("release", {"item": "abc"}, "nothing is held"),
-        ("paint", {}, "knows no paint"),
+        ("paint", {}, "Unknown request to a parallel run: paint"),
     ],
 )
 def test_what_cannot_be_names_what_can(verb: str, args: JsonObject, says: str) -> None:

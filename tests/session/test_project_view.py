@@ -144,9 +144,7 @@ def test_a_line_that_is_no_record_is_a_gap_with_a_name(made: Kind) -> None:
     made.add(3, 0.25)
     for _ in range(2):
         found = reader.load()
-        assert [(each.file, each.why) for each in found.gaps] == [
-            (made.journal.name, "2 damaged lines were passed over")
-        ]
+        assert [(each.file, each.why) for each in found.gaps] == [(made.journal.name, "2 damaged lines were ignored")]
         assert found.sessions[-1].number == 3
     made.journal.unlink()
     made.journal.mkdir()

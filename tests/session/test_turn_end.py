@@ -102,7 +102,7 @@ def test_a_file_that_git_ignores_is_not_written_over(repo: Repo) -> None:
 def test_another_repository_in_its_place_is_refused(repo: Repo) -> None:
     before, base, folder = Git(repo.path), repo.head, repo.path / ".git"
     turn_end.refuse_replaced(before, base)
-    with pytest.raises(UnsafeTree, match="made the repository anew"):
+    with pytest.raises(UnsafeTree, match="replaced the repository"):
         turn_end.refuse_replaced(before, "1" * 40)
     elsewhere = folder.rename(repo.path.parent / f"{repo.path.name}-moved")
     folder.write_text(f"gitdir: {elsewhere}\n")
@@ -110,7 +110,7 @@ def test_another_repository_in_its_place_is_refused(repo: Repo) -> None:
         turn_end.refuse_replaced(before, base)
     assert moved.value.hint == f"rm {folder} && mv {elsewhere} {folder}"
     folder.unlink()
-    with pytest.raises(UnsafeTree, match="took the repository away"):
+    with pytest.raises(UnsafeTree, match="removed the repository"):
         turn_end.refuse_replaced(before, base)
 
 
@@ -180,7 +180,7 @@ def test_settings_that_changed_are_told_with_the_way_back(repo: Repo) -> None:
     assert any("core.hookspath is /tmp/hooks, and was not set" in each and "--unset-all" in each for each in told)
     assert any("hooks/post-checkout is new; to undo it: rm " in each for each in told)
     assert turn_end.block(git) == turn_end.Block(
-        reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false"
+        reason="core.bare says that this is not a work tree", command=f"git config --file {config} core.bare false"
     )
     config.write_text("[core\n")
-    assert "cannot be read by git" in turn_end.told_settings(git, before)[0]
+    assert "can no longer be read by git" in turn_end.told_settings(git, before)[0]

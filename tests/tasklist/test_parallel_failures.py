@@ -439,7 +439,7 @@ def test_what_was_sent_back_is_mended_after_the_journal_was_made_anew(tmp_path: 
         path.rename(tmp_path / "ledger")
     made = work.harness("queue", "rebuild", "--json")
     said = "\n".join(made.json["said"])
-    assert (made.code, "(1 time, to be mended)" in said) == (0, True), made
+    assert (made.code, "(1 time, to be fixed)" in said) == (0, True), made
     ran = run(work, agent, 2, "--json")
     assert (ran.code, json.loads(ran.out)["bounces"], sorted(landed(work))) == (0, 0, ["a", "b"]), ran
     told = "".join(each.read_text() for each in tools.glob("told.*"))

@@ -55,7 +55,7 @@ def test_without_a_parallel_run_one_line_says_how_one_begins(tmp_path: Path) -> 
     assert (queue.code, "No parallel run in this project" in queue.err) == (7, True), queue
     assert "harness run --workers 4" in queue.err
     path = work.harness("workspace", "path", "w1")
-    assert (path.code, "there is no workspace w1" in path.err) == (2, True), path
+    assert (path.code, "There is no workspace w1" in path.err) == (2, True), path
     meant = work.harness("workspace", "prnue")
     assert (meant.code, "Did you mean 'prune'?" in meant.err) == (2, True), meant
     assert "harness workspace prune" in work.harness("workspace", "--help").out
@@ -97,7 +97,7 @@ def test_the_queue_of_a_dead_run_is_shown_and_its_place_is_free(tmp_path: Path) 
     assert found["next"] == "harness run --workers 1"
     shown = work.harness("queue")
     assert "a  ready  attempt 1" in shown.out
-    assert "No run is under way." in shown.out
+    assert "No run is running." in shown.out
     assert answer(work, "workspace", "prune")["removed"][0]["place"] == "w1"
     assert run(work, "exit 1").code == 0  # the candidate lands without its workspace
     assert work.statuses() == ["completed"]
@@ -136,7 +136,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
         "budget": {"spent": 1.5, "reserved": 0.25, "limit": 10.0},
         "hands": {"have": 4, "busy": 1},
         "parked": [{"item": "c", "reason": "landing_failed"}],
-        "limits": ["All 8 agents of this machine are at work", 7],
+        "limits": ["All 8 agents of this machine are running", 7],
     }
     shown.write_text(json.dumps(record))
     assert answer(work, "status")["parallel"]["alive"] is False
@@ -148,7 +148,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
     assert "Waits for a person: c (landing_failed)" in said
-    assert "  All 8 agents of this machine are at work" in said
+    assert "  All 8 agents of this machine are running" in said
     assert "agent at work." not in said
     shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
     assert work.harness("status").out.startswith("list: 0 of 1 proven. 1 agent at work.\n")
@@ -287,7 +287,7 @@ def test_requests_need_a_run_and_say_how_one_begins(tmp_path: Path) -> None:
     work = project(tmp_path, "a")
     for words in (("scale", "3"), ("recall", "w1")):
         ran = work.harness(*words)
-        assert (ran.code, "no parallel run is under way here" in ran.err) == (7, True), ran
+        assert (ran.code, "No parallel run is running here" in ran.err) == (7, True), ran
         assert "harness run --workers 4" in ran.err
     assert work.harness("queue", "hold", "a").code == 7
     assert work.harness("scale", "0").code == 2
@@ -303,7 +303,7 @@ def test_more_workers_begin_at_once_and_one_that_is_recalled_keeps_its_work(tmp_
     with started(work, gates) as process:
         until(lambda: len(gates.begun) == 1)
         pruned = work.harness("workspace", "prune")
-        assert (pruned.code, "a parallel run is under way" in pruned.err) == (5, True), pruned
+        assert (pruned.code, "a parallel run is running" in pruned.err) == (5, True), pruned
         found = answer(work, "scale", "2")
         assert (found["ok"], found["event"]["workers"]) == (True, 2)
         until(lambda: len(gates.begun) == 2)

@@ -101,9 +101,9 @@ def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
     work.edit(session_config={**work.raw["session_config"], "parallel": {"copy": copied}})
     ran = run(work, f"[ ! -e link.env ] && {WORKS}", 2)
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
-    assert ran.out.count("a: touches is no list of texts, and is passed over") == 1
+    assert ran.out.count("a: touches must be a list of strings; it is ignored") == 1
     assert ran.out.count("Submodules are empty folders in workspaces") == 1
-    for each, why in zip(copied, ("leads outside of the project", "is a link", "is tracked"), strict=True):
+    for each, why in zip(copied, ("leads outside the project", "is a link", "is tracked"), strict=True):
         assert f"parallel.copy: {each} {why}" in ran.out
 
 

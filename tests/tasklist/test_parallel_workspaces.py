@@ -152,14 +152,14 @@ def test_a_setting_that_is_none_is_named_and_a_variable_that_is_none_is_refused(
     told = tmp_path / "told"
     agent = work.agent(f"{WORKS}; echo $HARNESS_PORT_COUNT > {told}")
     refused = work.harness("run", "--workers", "1", "--agent", agent, HARNESS_PARALLEL__BATCH_MAX="0")
-    assert (refused.code, "HARNESS_PARALLEL__BATCH_MAX is no number from 1" in refused.err) == (3, True), refused
+    assert (refused.code, "HARNESS_PARALLEL__BATCH_MAX must be a number from 1" in refused.err) == (3, True), refused
     assert not told.exists()
     ran = work.harness("run", "--workers", "1", "--agent", agent)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert told.read_text() == "20\n"
-    assert "session_config.parallel.ports is no number from 0; 20 counts" in ran.out + ran.err
-    assert "session_config.parallel.union is no list of texts; [] counts" in ran.out + ran.err
-    assert "session_config.parallel has members that nobody reads: colour" in ran.out + ran.err
+    assert "session_config.parallel.ports must be a number from 0; 20 counts" in ran.out + ran.err
+    assert "session_config.parallel.union must be a list of strings; [] counts" in ran.out + ran.err
+    assert "session_config.parallel has unknown members: colour" in ran.out + ran.err
 
 
 @pytest.mark.scenario

@@ -625,7 +625,7 @@ def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None
 def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: TaskListProject) -> None:
     """F-SAY: with the sender's name; delivered once, and not counted against any limit."""
     early = listed.harness("say", "Use SQLite.")
-    assert (early.code, "no session has worked here yet" in early.err) == (4, True), early
+    assert (early.code, "No session has run here yet" in early.err) == (4, True), early
     failing = listed.agent("exit 1")
     listed.harness("run", "--once", "--agent", failing)
     said = listed.harness("say", "Use SQLite.", "--json")
@@ -645,7 +645,7 @@ def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: Task
 @pytest.mark.parametrize("text", ["", "   ", "x" * 4001])
 def test_a_message_that_is_none_changes_nothing(listed: TaskListProject, text: str) -> None:
     said = listed.harness("say", text)
-    assert (said.code, "a message has 1 to 4000 letters" in said.err) == (2, True), said
+    assert (said.code, "A message must have 1 to 4000 characters" in said.err) == (2, True), said
 
 
 def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) -> None:
@@ -663,7 +663,7 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
     Path(listed.layout.parallel).write_text(json.dumps(shown))
     watched.shows(lambda text: "w2" in text)
     watched.press("s")
-    watched.shows(lambda text: "Several agents are at work: w1 (task-001), w2 (task-002)" in text)
+    watched.shows(lambda text: "Several agents are running: w1 (task-001), w2 (task-002)" in text)
     watched.press("w2\n")
     watched.shows(lambda text: "Say to the agent:" in text)
     watched.press("--json of all\n")

@@ -1,16 +1,15 @@
-"""The command lines: parse, call one method of a front door, render. Nothing here decides."""
+"""Command lines: parse, call one method of a front door, render. Nothing here decides."""
 
 import sys
 
 
 def leave(code: int) -> int:
-    """Ends the process with this status at once; gives it back where something else may still run here.
+    """End the process with this status at once; return it if other code may still run here.
 
-    To take an interpreter down piece by piece costs a short command an eighth of its time. Nothing is lost by not doing
-    it: what was said is flushed, files are closed where they are written, and without ``threading`` no other thread
-    runs and nobody asked to be called at the end. Threads of Temporal's SDK can crash or hold an interpreter that is
-    taken down while they run (so a worker that was interrupted while it connected stayed for ever), so that none is
-    where they were begun.
+    A normal exit costs a short command an eighth of its time. Nothing is lost: output is flushed, files are closed
+    after writing, and without ``threading`` there are no other threads and no exit handlers. Threads of Temporal's
+    SDK can crash or block an interpreter that exits while they run: a worker interrupted while connecting hung for
+    ever. So these processes end at once, too.
     """
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:

@@ -1,6 +1,6 @@
-"""The full command line of ``harness``: a lazy click group; each command is imported when it is used.
+"""Full command line of ``harness``: a lazy click group; each command is imported when it is used.
 
-The help text of every command stands in one table, so that ``--help`` imports none of them.
+The help lines of all commands are in one table, so that ``--help`` imports none of them.
 """
 
 import os
@@ -76,7 +76,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log": ("See", "agent_harness.cli.features:log", "Show and search what happened."),
     "say": ("Decide", "agent_harness.cli.shared:say", "Send a message to the running agent."),
     "pause": ("Decide", "agent_harness.cli.projects:pause", "Pause a project."),
-    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or take it in again."),
+    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or put it back."),
     "override": ("Decide", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
     "manual-verify": (
         "Decide",
@@ -157,11 +157,11 @@ FORMER = {"place": "workspace", "recall": "cancel"}
 """Earlier names of commands, which still work; help and completion do not list them."""
 
 MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
-"""What people type, and the command that does it."""
+"""Words that people type, and the command that does it."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on first use."""
+    """Group whose commands are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -181,7 +181,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it; an earlier name counts as today's, and an error names the command that is most like it."""
+        """Resolve a command as click does; accept earlier names, and name the most similar command in an error."""
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -216,7 +216,7 @@ def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
-    """A command that reads its words itself."""
+    """Return a command for a function that reads its words itself."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
@@ -229,8 +229,9 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 def cli(plain: bool, color: str | None) -> None:
     """Run coding agents unattended, and trust the result.
 
-    The harness hands out the work, runs what proves it itself, and keeps what is proven. What is not proven is handed
-    back or rolled back, and never lost. It serves task lists and feature projects, whichever it finds here.
+    The harness gives the agents work, runs the checks itself, and keeps only proven work. Work that is not proven is
+    returned to the agent or rolled back, and never lost. It serves task lists and feature projects, whichever it
+    finds here.
     """
     if plain:
         os.environ["HARNESS_PLAIN"] = "1"
@@ -239,7 +240,7 @@ def cli(plain: bool, color: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Runs one command line; every ending is an exit code of ``docs/exit-codes.md``."""
+    """Run one command line; every ending is an exit code of ``docs/exit-codes.md``."""
     as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
@@ -255,7 +256,7 @@ def main(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Writes out what is waiting; a reader that has gone away changes no exit code."""
+    """Flush the output; a reader that has gone away changes no exit code."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -264,7 +265,7 @@ def _flush() -> None:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """The command line's own complaints as errors of ours."""
+    """Return the command line's own errors as errors of the harness."""
     if isinstance(error, click.ClickException):
         return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error

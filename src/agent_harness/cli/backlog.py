@@ -1,4 +1,4 @@
-"""``harness import`` and ``harness export``: lists of work that other programs keep, taken in and written out."""
+"""``harness import`` and ``harness export``: task lists of other programs, read and written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """One of the forms that a list is written in, which a shell completes, or where spans go."""
+    """Format of a written list, which a shell completes, or the target of spans."""
 
     name, words = "FORM", WRITTEN
 
@@ -36,19 +36,19 @@ SHOWN = 12  # items, and things left out, of a preview
     short_help="Import tasks from another tool or a Markdown file.",
     epilog="""\b
 Examples:
-  harness import .taskmaster/tasks/tasks.json          shows what would come in, and asks
-  harness import ../other-project --yes                whatever list that folder holds
-  harness import PLAN.md --validate 'pytest -q' --yes  one command proves what has none
+  harness import .taskmaster/tasks/tasks.json          shows the new items, and asks
+  harness import ../other-project --yes                the list in that folder
+  harness import PLAN.md --validate 'pytest -q' --yes  one command for items without one
   harness import github:acme/shop --label ready        open issues of a repository""",
 )
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
-@click.option("--from", "form", type=click.Choice(READ), help="What the file is; else told from what it holds.")
-@click.option("--tag", metavar="NAME", help="Of a Task Master file with tags; master.")
-@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with it.")
+@click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: found from its content]")
+@click.option("--tag", metavar="NAME", help="Tag of a Task Master file. [default: master]")
+@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with this label.")
 @click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
-@click.option("--validate", metavar="CMD", help="Task list: proves what brings no command; {id} is the item's id.")
-@click.option("--with-done", is_flag=True, help="What is done there comes in as well, open, to be proven here.")
-@click.option("--dry-run", is_flag=True, help="Show what would come in, and change nothing.")
+@click.option("--validate", metavar="CMD", help="Task list: command for items without one; {id} is the item's id.")
+@click.option("--with-done", is_flag=True, help="Also import finished items, as open items.")
+@click.option("--dry-run", is_flag=True, help="Show the new items, and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def import_(
@@ -64,12 +64,12 @@ def import_(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Take in a list of work: of Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues,
-    or another project of ours. It goes to the project that is here; where there is none, to a new task list.
+    """Import tasks from Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues, or
+    another project of the harness. They go to the project here, or to a new task list.
 
-    Nothing is changed before you have seen what comes in, how each item will be proven, and what cannot be carried.
-    What has come in before is left as it is, so that the same command can be repeated. What is done there is a claim,
-    and left out; nothing comes in as done.
+    Nothing changes before you have seen the new items, how each will be proven, and what cannot be imported. Items
+    imported before stay as they are, so that the command can be repeated. Items marked as done there are left out by
+    default; nothing is imported as done.
     """
     target = _Target.here()
     into = None if target.new else target.root
@@ -130,20 +130,20 @@ def _asked(new: list[BacklogItem]) -> str | None:
     without = sum(each.proof is None for each in new)
     if not without:
         return None
-    show(f"{without} of {len(new)} bring no command that proves them. Nothing can complete without one.", err=True)
+    show(f"{without} of {len(new)} have no command that proves them. Nothing can complete without one.", err=True)
     line = "A command for all of these ({id} stands for the item's id; Enter: none, to be set for each later)"
     return click.prompt(line, default="", show_default=False, err=True) or None
 
 
 class _Target:
-    """The project that the items go to."""
+    """Project that the items go to."""
 
     def __init__(self, kind: str, root: str, *, new: bool) -> None:
         self.kind, self.root, self.new = kind, root, new
 
     @classmethod
     def here(cls) -> _Target:
-        """The one at or above the working directory; a new task list where there is none."""
+        """Return the project at or above the working directory; a new task list if there is none."""
         from agent_harness.kernel import root
 
         found = root.find()
@@ -157,12 +157,12 @@ class _Target:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
     def sources(self) -> dict[str, Any]:
-        """What has come in before."""
+        """Return the sources of items that were imported before."""
         if self.new:
             return {}
         return self._project().sources()
@@ -177,7 +177,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Takes the items in; how many were new."""
+        """Add the items. Return the number of new ones."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -205,7 +205,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """The next command."""
+        """Return the next command."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -215,7 +215,7 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
     from agent_harness.backlog.items import proof_for
 
     if target.kind == "features":
-        proof = item.test_file or "a test file of its own, with a failing stub"
+        proof = item.test_file or "a separate test file, with a failing stub"
     else:
         proof = proof_for(item, validate)
     shown = {"id": item.id, "source": backlog.key(item.id), "title": item.title, "needs": [*item.needs]}
@@ -255,7 +255,7 @@ Examples:
   harness export                              a Markdown checklist
   harness export --to beads --out issues.jsonl
   harness export --to prd | less
-  harness export --to features --out ../other/features.json      another project of ours
+  harness export --to features --out ../other/features.json      another harness project
   harness export otel --to http://127.0.0.1:4318/v1/traces""",
 )
 @click.argument("what", type=click.Choice(["otel"]), required=False)
@@ -269,7 +269,7 @@ Examples:
 @click.option("--session", type=int, metavar="N", help="otel: this session alone.")
 @click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def export(
     *,
@@ -281,8 +281,8 @@ def export(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write what is to be done here, and what is proven, in the form of another program, or of another project of
-    ours. Only what the harness has proven is written as done; what that form has no place for is told.
+    """Write open and proven work in the format of another program, or of another project of the harness. Only proven
+    work is written as done; parts that the format cannot hold are listed.
 
     With otel: sessions, verdicts and their steps as spans of OpenTelemetry, to a file, a receiver, or stdout.
     """
@@ -292,7 +292,7 @@ def export(
         raise UsageError("--session and --since go with otel", hint="harness export otel --session 3")
     form = form or "markdown"
     if form not in WRITTEN:
-        raise UsageError(f"--to {form} is none of {', '.join(WRITTEN)}", hint="harness export --to markdown")
+        raise UsageError(f"--to must be one of {', '.join(WRITTEN)}, got {form}", hint="harness export --to markdown")
     from agent_harness.backlog.writing import not_carried, write
     from agent_harness.kernel import files
 
@@ -321,7 +321,7 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """``Refused`` for the state of the project here, and for one that would take the place of a project of ours."""
+    """Raise ``Refused`` for the state of this project, and for a file that would hide another project."""
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -331,11 +331,11 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
     there = root.find(path.parent, pin=False)
     if path.name in OWN and there is not None and there.path == str(path.parent) and not path.exists():
         said = f"{there.path} holds a project, and would be taken for another one with {path.name} in it"
-        raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a folder of its own")
+        raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a separate folder")
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """The state file of the project here, and its list, in which only what the harness has proven is done."""
+    """Return the state file of the project here, and its list; only proven items are done in it."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

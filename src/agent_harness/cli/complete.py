@@ -1,15 +1,15 @@
-"""``harness __complete WHAT``: the values that a shell can complete only where a command is typed, one a line.
+"""``harness __complete WHAT``: values that a shell can complete only where a command is typed, one per line.
 
-    items      ids of features or tasks       options    what answers the questions that wait       agents
+    items      ids of features or tasks       options    answers to the pending questions       agents
 
-On the fast path: state files are read as JSON, nothing else is imported. Says nothing where nothing is known.
+On the fast path: state files are read as JSON, nothing else is imported. Prints nothing if nothing is known.
 """
 
 AGENTS = ("claude-code", "codex", "api", "acp:", "command:", "scripted:")
 
 
 def main(words: list[str]) -> int:
-    """Prints the values; always 0, since a shell waits for it."""
+    """Print the values. Return 0 always, since a shell waits for it."""
     what = words[1] if len(words) > 1 else ""
     found = AGENTS if what == "agents" else _known(what)
     print("".join(f"{each}\n" for each in found if _is_one_word(each)), end="")
@@ -17,7 +17,7 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Whether every shell takes it for itself and no more: others have written it, and a person presses Enter."""
+    """Return True if every shell reads it as one plain word: others have written it, and a person presses Enter."""
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

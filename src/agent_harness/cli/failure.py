@@ -1,4 +1,4 @@
-"""How an error reaches the person: one line and the next command on stderr, or one JSON object on stdout."""
+"""Output of an error: one line and the next command on stderr, or one JSON object on stdout."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ TAIL_LINES = 20
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
-    """Prints the error and gives its exit code; ``verb`` is named in the answer to an agent."""
+    """Print the error and return its exit code; ``verb`` is named in the answer to an agent."""
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -19,7 +19,7 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
         return error.exit_code
     print("\n".join(laid_out([f"harness: {one_line(error.message)}"], stream=sys.stderr)), file=sys.stderr)
     tail, reasons = error.data.get("tail"), error.data.get("reasons")
-    if isinstance(tail, list) and tail != reasons:  # what a validation printed last
+    if isinstance(tail, list) and tail != reasons:  # last output of a validation
         for line in tail[-TAIL_LINES:]:
             print(f"    {printable(str(line))}", file=sys.stderr)
     if error.hint:
@@ -28,7 +28,7 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
-    """The same for any error: a fault of ours is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
+    """Print any error; an internal fault is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
     if isinstance(error, HarnessError):
         _trace(error.__cause__)
         return show(error, as_json=as_json, verb=verb)
@@ -41,7 +41,7 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """What the system did not allow us, as an error for a person."""
+    """Return an error of the system as an error for a person; None if it is not one."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):
@@ -51,12 +51,12 @@ def _refusal(error: OSError) -> Refused | None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        return Refused("The current folder is gone", hint="cd to a folder that is there")
+        return Refused("The current folder is gone", hint="cd to an existing folder")
     return None
 
 
 def _trace(error: BaseException | None) -> None:
-    """Shows where a fault of ours happened, for whoever asks for it."""
+    """Print the traceback of an internal fault if ``HARNESS_DEBUG`` is set."""
     if error is not None and os.environ.get("HARNESS_DEBUG"):
         import traceback
 

@@ -1,4 +1,4 @@
-"""What the commands do on a feature project: init, run, verify, resume, log."""
+"""Commands on a feature project: init, run, verify, resume, log."""
 
 import json
 import sys
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """One JSON object on stdout, where it is wanted."""
+    """Print one JSON object on stdout, if requested."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
 
 def opened(as_json: bool) -> "FeatureProject":
-    """The project at or above the working directory."""
+    """Return the project at or above the working directory."""
     from agent_harness.protocols.features import api
 
     return api.FeatureProject.open(Path(api.find().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
-    """Plans a new project from a specification."""
+    """Plan a new project from a specification."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -44,7 +44,7 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
 
 
 def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
-    """Makes a feature project of a repository that has code and tests."""
+    """Create a feature project in a repository that has code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -67,7 +67,7 @@ def run(
     branch: str | None = None,
     lend: "EngineFactory | None" = None,
 ) -> int:
-    """Runs the next session, sessions until all is proven, on one feature, or several at once."""
+    """Run the next session, sessions until all is proven, one feature, or several workers."""
     project = opened(as_json)
     if workers is None and feature_id is None:
         workers = project.workers
@@ -107,12 +107,12 @@ def run(
 
 
 def _somebody_is_there() -> bool:
-    """Whether a person sits at a terminal; a closed stream is nobody."""
+    """Return True if a person sits at a terminal; a closed stream counts as nobody."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _project() -> "FeatureLayout":
-    """The feature project here; where none is, the words of commands that serve every kind."""
+    """Return the feature project here; the error names the commands that serve every kind."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -120,7 +120,9 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Lets the person at the terminal answer the question at once; the exit code. Enter leaves it stored (C12)."""
+    """Let the person at the terminal answer the question at once. Return the exit code. Enter leaves it stored
+    (C12).
+    """
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
     if not chosen.strip():
@@ -130,7 +132,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Asks the person at the terminal what is to become of a project that is complete (UAH-484)."""
+    """Ask the person at the terminal what to do with a project that is complete (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
@@ -161,7 +163,7 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
 
 
 def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """Ends a pause, answers the question that stopped the runs."""
+    """End a pause, or answer the question that stopped the runs."""
     with screen(as_json=as_json).watching(list):
         found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
     code = int(found.get("exit_code") or 0)
@@ -179,7 +181,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """The group of ``harness log``, in which ``--follow [ITEM]`` is a command like the others."""
+    """Group of ``harness log``, in which ``--follow [ITEM]`` is a command like the others."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -206,7 +208,7 @@ def log(_follow: bool) -> None:
 @click.argument("item", required=False)
 @json_option
 def follow(item: str | None, as_json: bool) -> int:
-    """Show what is said as it is said, the last 20 lines first, of one ITEM where it is named; Ctrl-C ends it."""
+    """Show the log as it grows, the last 20 lines first, of one ITEM if it is given; Ctrl-C ends it."""
     from itertools import chain
 
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
@@ -232,7 +234,7 @@ def follow(item: str | None, as_json: bool) -> int:
                 show(faces_follow.line(row))
             sys.stdout.flush()
     except KeyboardInterrupt:
-        pass  # whoever followed has seen enough
+        pass  # the reader has seen enough
     return 0
 
 
@@ -249,7 +251,7 @@ Examples:
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Rows of one session.")
 @click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
 @click.option("--item", metavar="ID", help="Rows about one feature or task.")
-@click.option("--level", type=click.Choice(LEVELS), help="This level and what matters more.")
+@click.option("--level", type=click.Choice(LEVELS), help="This level and higher ones.")
 @click.option("--type", "types", cls=Several, metavar="NAME", help="Rows of this type.")
 @click.option("--source", "sources", cls=Several, type=click.Choice(SOURCES), help="One log.")
 @click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")
@@ -272,7 +274,7 @@ def query(
     utc: bool,
     as_json: bool,
 ) -> int:
-    """Show the newest rows of the logs in which every word of TEXT occurs, oldest first."""
+    """Show the newest rows of the logs that contain every word of TEXT, oldest first."""
     from agent_harness.kernel import root
     from agent_harness.session import log_rows
 
@@ -295,7 +297,7 @@ def query(
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """The rows of a task list or a long task that fit, and a line for each."""
+    """Return the matching rows of a task list or a long task, and a line for each."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 
@@ -315,7 +317,7 @@ Examples:
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Only this one.")
 @json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
-    """Sum up sessions: how each ended, what it cost, what was written, decided, and went wrong."""
+    """Sum up sessions: the end and cost of each, written files, decisions and errors."""
     from agent_harness.kernel import root
     from agent_harness.protocols.features import api
 
@@ -334,7 +336,9 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """The last attempts of a task list or slices of a long task, or those of one session, each with its ``line``."""
+    """Return the last attempts of a task list or slices of a long task, or those of one session, each with its
+    ``line``.
+    """
     from agent_harness.views.reading import reader_of
 
     known = reader_of(here.kind, here.path).load().sessions

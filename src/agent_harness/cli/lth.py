@@ -1,4 +1,4 @@
-"""The entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
+"""Entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
 door, render.
 
 Every error is plain lines on stderr and exit status 1; stdout carries the answer alone. Source: ``longtask.md`` 2.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    """The last of several values counts, as the contract of `lth` has it; that the others do not is said."""
+    """Warn that only the last of several values counts, as the contract of `lth` requires."""
     print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
 
 
@@ -46,25 +46,25 @@ _STYLE = Style(
 _TASK = Argument("folder", "TASK_DIR", str)
 _WORKER = (
     Option("--worker", "NAME", "codex-cli, kimi-cli, local-command, claude-code or another agent of the harness"),
-    Option("--fallback-worker", "NAME", "who takes over while the worker is rate-limited"),
+    Option("--fallback-worker", "NAME", "fallback while the worker is rate-limited"),
 )
 _RUN = (
     *_WORKER,
     Option("--command", "TEXT", "the shell command of local-command"),
-    Option("--cwd", "DIR", "where the worker works"),
-    Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
-    Option("--max-cost", "USD", "what the slice may cost (10)"),
-    Option("--lock-ttl-seconds", "N", "how long the lease lasts without renewal (120)"),
-    Option("--lock-owner", "TEXT", "who holds the lease"),
+    Option("--cwd", "DIR", "the folder of the worker"),
+    Option("--timeout-seconds", "N", "seconds that the worker may take (1800)"),
+    Option("--max-cost", "USD", "budget of the slice in dollars (10)"),
+    Option("--lock-ttl-seconds", "N", "seconds that the lease lasts without renewal (120)"),
+    Option("--lock-owner", "TEXT", "the holder of the lease"),
     Option("--codex-session-path", "FILE", "the session file of codex"),
-    Option("--forbidden-cwd-patterns", "A,B", "more folders where no worker starts", many=True),
+    Option("--forbidden-cwd-patterns", "A,B", "more folders in which no worker starts", many=True),
     Option("--sandbox", "NAME", "read-only, workspace-write or danger-full-access, of codex"),
     Option("--model", "NAME", "the model of codex"),
     Option("--kimi-model", "NAME", "the model of kimi"),
     Option("--local-provider", "NAME", "lmstudio or ollama, of codex"),
     Option("--oss", None, "codex uses a local model"),
-    Option("--no-wait", None, "where as many agents work as may: answer wait, instead of waiting for one to end"),
-    Option("--dry-run", None, "say what would run, and write nothing"),
+    Option("--no-wait", None, "if all agent slots are in use: answer wait, instead of waiting for one"),
+    Option("--dry-run", None, "show the next run, and write nothing"),
 )
 
 _VERBS: dict[str, Subcommand] = {
@@ -76,24 +76,24 @@ _VERBS: dict[str, Subcommand] = {
             "NAME",
             "coding (default) or video-analysis; example-coding, example-video-analysis, resume-demo",
         ),
-        Option("--objective", "TEXT", "what is to be reached"),
-        Option("--criterion", "TEXT", "what shows that it is; for a person to look at"),
-        Option("--criterion-command", "TEXT", "the command that decides it"),
+        Option("--objective", "TEXT", "the goal of the task"),
+        Option("--criterion", "TEXT", "the success criterion, checked by a person"),
+        Option("--criterion-command", "TEXT", "the command that checks the criterion"),
         Option("--scheduler", "NAME", "openclaw-cron or manual"),
         *_WORKER,
         Option("--cwd", "DIR", "the trusted working copy"),
-        Option("--timeout-seconds", "N", "how long a worker may take"),
+        Option("--timeout-seconds", "N", "seconds that a worker may take"),
         Option("--every", "TEXT", "how often the scheduler wakes the task (30m)"),
         Option("--name", "TEXT", "the name of the scheduler's job"),
         Option("--model", "NAME", "the model of codex"),
         Option("--scheduler-model", "NAME", "the model of the scheduler's job"),
-        Option("--scheduler-timeout-seconds", "N", "how long the scheduler's job may take (300)"),
+        Option("--scheduler-timeout-seconds", "N", "seconds that the scheduler's job may take (300)"),
         Option("--sandbox", "NAME", "read-only, workspace-write or danger-full-access, of codex"),
         Option("--kimi-model", "NAME", "the model of kimi"),
         Option("--command", "TEXT", "the shell command of local-command"),
         Option("--check", None, "answer with the health of the new task"),
         Option("--strict", None, "with --check: fail when its health does"),
-        Option("--force", None, "replace the task that is there; copies are kept"),
+        Option("--force", None, "replace an existing task; copies are kept"),
         example='lth init demo --objective "The build is green" --criterion-command "make test"',
     ),
     "validate": Subcommand(
@@ -102,12 +102,12 @@ _VERBS: dict[str, Subcommand] = {
         example="lth validate demo",
     ),
     "next": Subcommand(
-        "say what is due: run, wait, done or needs-human",
+        "show the next step: run, wait, done or needs-human",
         _TASK,
         example="lth next demo",
     ),
     "tick": Subcommand(
-        "decide, reopen a window that is over, and hand out the prompt",
+        "decide, end a wait that is over, and print the prompt",
         _TASK,
         Option("--dry-run", None, "write nothing"),
         example="lth tick demo --dry-run",
@@ -119,7 +119,7 @@ _VERBS: dict[str, Subcommand] = {
         example='lth run demo --worker local-command --command "make build"',
     ),
     "resume": Subcommand(
-        "run, and say why",
+        "run, and show the reason",
         _TASK,
         *_RUN,
         example="lth resume demo --worker command:my-agent",
@@ -129,38 +129,38 @@ _VERBS: dict[str, Subcommand] = {
         _TASK,
         Option("--status", "NAME", "active, paused, blocked, done or needs-human; required"),
         Option("--note", "TEXT", "the next step"),
-        Option("--reason", "NAME", "why it is blocked: rate_limit, auth_error, test_failure, missing_context, …"),
-        Option("--source", "NAME", "what blocks it: codex-cli, kimi-cli, external-api, manual, …"),
-        Option("--blocked-until", "TIME", "when it reopens"),
-        Option("--retry-after-seconds", "N", "in how many seconds it reopens"),
-        Option("--last-completed-step", "TEXT", "what was done last"),
+        Option("--reason", "NAME", "reason of the block: rate_limit, auth_error, test_failure, missing_context, …"),
+        Option("--source", "NAME", "source of the block: codex-cli, kimi-cli, external-api, manual, …"),
+        Option("--blocked-until", "TIME", "time of the next try"),
+        Option("--retry-after-seconds", "N", "seconds until the next try"),
+        Option("--last-completed-step", "TEXT", "the last completed step"),
         Option("--active-files", "A,B", "the files being worked on", many=True),
-        Option("--open-questions", "A,B", "what is not clear", many=True),
+        Option("--open-questions", "A,B", "open questions", many=True),
         Option("--requires-human", None, "only a person can clear this"),
-        Option("--verify-timeout-seconds", "N", "for --status done: how long each command may take (300)"),
+        Option("--verify-timeout-seconds", "N", "for --status done: seconds that each command may take (300)"),
         example='lth record demo --status paused --note "Write the second part"',
     ),
     "evidence": Subcommand(
         "record a piece of evidence",
         _TASK,
         Option("--type", "NAME", "test, screenshot, video-clip, transcript, benchmark, review-note, …; required"),
-        Option("--path", "FILE", "where it is, relative to the task"),
+        Option("--path", "FILE", "its path, relative to the task"),
         Option("--criterion-id", "ID", "the criterion that it supports"),
         Option("--criteria", "A,B", "the criteria that it supports", many=True),
-        Option("--source", "NAME", "where it comes from: codex-cli, external-api, manual, …"),
+        Option("--source", "NAME", "its source: codex-cli, external-api, manual, …"),
         Option("--command", "TEXT", "the command that made it"),
-        Option("--exit-code", "N", "how that command ended"),
+        Option("--exit-code", "N", "exit code of that command"),
         Option("--status", "TEXT", "passed, failed, …"),
         Option("--text", "TEXT", "its text"),
         Option("--output", "TEXT", "the output of the command"),
         Option("--note", "TEXT", "a remark"),
-        Option("--summary", "TEXT", "what it shows"),
+        Option("--summary", "TEXT", "a summary of it"),
         Option("--observed-at", "TIME", "when it was observed (now)"),
-        Option("--manifest-path", "FILE", "where its manifest goes, inside the task"),
+        Option("--manifest-path", "FILE", "path of its manifest, inside the task"),
         example="lth evidence demo --type test --criterion-id verified-outcome --path report.txt --status passed",
     ),
     "accept": Subcommand(
-        "believe task.json as it is now; a person says so",
+        "accept task.json as it is now; for a person",
         _TASK,
         example="lth accept demo",
     ),
@@ -173,8 +173,8 @@ _VERBS: dict[str, Subcommand] = {
     "rescue": Subcommand(
         "list the working copies as they were before each slice; show one, or go back to it",
         _TASK,
-        Option("--show", "ID", "what differs from it now"),
-        Option("--restore", "ID", "go back to it; what is there now is kept, too"),
+        Option("--show", "ID", "show the differences from it"),
+        Option("--restore", "ID", "restore it; the present state is kept, too"),
         example="lth rescue demo",
     ),
     "classify": Subcommand(
@@ -182,8 +182,8 @@ _VERBS: dict[str, Subcommand] = {
         _TASK,
         Option("--text", "TEXT", "the text"),
         Option("--file", "FILE", "the file with the text; - is stdin"),
-        Option("--source", "NAME", "where it comes from"),
-        Option("--exit-code", "N", "how the program ended"),
+        Option("--source", "NAME", "its source"),
+        Option("--exit-code", "N", "exit code of the program"),
         Option("--codex-session-path", "FILE", "the session file of codex"),
         Option("--record", None, "write it into the checkpoint"),
         example='lth classify demo --text "429 Too Many Requests" --record',
@@ -195,7 +195,7 @@ _VERBS: dict[str, Subcommand] = {
         example="lth health demo --strict",
     ),
     "status": Subcommand(
-        "show a person how it stands",
+        "show progress to a person",
         _TASK,
         example="lth status demo",
     ),
@@ -222,14 +222,14 @@ _VERBS: dict[str, Subcommand] = {
         "run slices by a clock: cron, systemd or a Temporal server",
         _TASK,
         Option("--print", "NAME", "cron or systemd"),
-        Option("--engine", "URL", "a Temporal server that begins them; harness worker --lth carries them out"),
+        Option("--engine", "URL", "a Temporal server that starts them; harness worker --lth runs them"),
         Option("--list", None, "with --engine: the schedules there"),
-        Option("--pause", None, "with --engine: no slice begins"),
-        Option("--resume", None, "with --engine: they begin again"),
-        Option("--delete", None, "with --engine: the schedule goes, the task stays"),
+        Option("--pause", None, "with --engine: start no slice"),
+        Option("--resume", None, "with --engine: start slices again"),
+        Option("--delete", None, "with --engine: delete the schedule, keep the task"),
         Option("--every", "TEXT", "how often (10m)"),
-        Option("--worker", "NAME", "who works; else the one that task.json prefers"),
-        Option("--timeout-seconds", "N", "how long the worker may take (1800)"),
+        Option("--worker", "NAME", "the worker; else the one that task.json prefers"),
+        Option("--timeout-seconds", "N", "seconds that the worker may take (1800)"),
         example="lth schedule demo --print cron --every 10m",
     ),
     "openclaw-recipe": Subcommand(
@@ -240,7 +240,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--model", "NAME", "the model of the job"),
         Option("--session-key", "TEXT", "the session of the job"),
         Option("--timeout-seconds", "N", "how long the job may take (300)"),
-        Option("--tools", "TEXT", "what the job may use"),
+        Option("--tools", "TEXT", "tools of the job"),
         *_WORKER,
         example="lth openclaw-recipe demo --every 30m",
     ),
@@ -257,13 +257,13 @@ LTH = Program(
 
 
 def main() -> int:
-    """Runs the command line in ``sys.argv``; never a traceback."""
+    """Run the command line in ``sys.argv``; never show a traceback."""
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except OSError as error:  # whoever was to read the answer has gone away, or its disk is full
+    except OSError as error:  # the reader has gone away, or its disk is full
         import os
 
         try:
@@ -272,7 +272,7 @@ def main() -> int:
         except OSError:
             return 1
         finally:
-            for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+            for stream in (1, 2):  # the rest of a buffer fails once more when Python ends, with another status
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         return 1
     except KeyboardInterrupt:
@@ -324,16 +324,16 @@ def _call(words: list[str]) -> int:
         return _help([asked.verb])
     except HarnessError as error:
         return _failed(error)
-    except Exception as error:  # a fault of ours is one line too
+    except Exception as error:  # an internal fault is one line too
         return _fault(error)
     _show(answer)
     return int(code)
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """A run; where stderr is a terminal, with what it does below its lines, and what it came to. F-RUN-1, F-RUN-2.
+    """Run a task. If stderr is a terminal, show a footer and a summary. F-RUN-1, F-RUN-2.
 
-    What it says is kept in the task, too. F-REC-6.
+    The output is kept in the task, too. F-REC-6.
     """
     from agent_harness.kernel import terminal
 
@@ -354,7 +354,7 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
 
 def _told(task: LongTask, line: str) -> None:
-    """A line of a run without a terminal: on stderr, whoever reads it, and kept."""
+    """Print a line of a run without a terminal on stderr, and keep it."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(f"{line}\n")
@@ -364,7 +364,7 @@ def _told(task: LongTask, line: str) -> None:
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:
-    """What became of the schedule of a task on a server."""
+    """Return the result of changing a task's schedule on a server."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
@@ -382,7 +382,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """The answer, and what a person or a collector was to be told of this task and never got."""
+    """Return the answer with messages and exports about this task that failed."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -391,7 +391,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
         from agent_harness.session.headline import not_delivered
 
         said.append(f"{'not sent:':<11} {not_delivered(rows)}\n")
-    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+    if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
         from agent_harness.session.headline import not_exported
         from agent_harness.views import otel
 
@@ -401,7 +401,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Prints a text as lines, and everything else as JSON."""
+    """Print a text as lines, and everything else as JSON."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -416,7 +416,7 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """An error of the work: each problem of a task is a line, a report follows the line that it explains."""
+    """Print an error of the work: a line for each problem of a task; a report follows the line that it explains."""
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)
@@ -450,7 +450,7 @@ def _fault(error: Exception) -> int:
 
 
 def _complain(*lines: str) -> int:
-    """Lines on stderr; 1, the exit status of every error."""
+    """Print lines on stderr. Return 1, the exit status of every error."""
     if sys.stderr is not None:
         sys.stderr.flush()
         sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
@@ -459,7 +459,7 @@ def _complain(*lines: str) -> int:
 
 
 def process() -> int:
-    """The same as the whole of a process, which it ends."""
+    """Run ``main`` as a whole process, and end it."""
     return leave(main())
 
 

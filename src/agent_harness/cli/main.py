@@ -1,6 +1,6 @@
-"""The entry point of ``harness``: the everyday answers start in milliseconds, everything else loads click.
+"""Entry point of ``harness``: everyday answers start in milliseconds, everything else loads click.
 
-This module imports what Python has loaded already as long as all goes well. A word that the fast path does not know
+Without an error, this module imports only what Python has loaded already. A word that the fast path does not know
 falls through to the full command line.
 """
 
@@ -18,23 +18,25 @@ FAST = {
 
 
 def main() -> int:
-    """Runs the command line in ``sys.argv``; an exit code of ``docs/exit-codes.md``, never a traceback."""
+    """Run the command line in ``sys.argv``. Return an exit code of ``docs/exit-codes.md``; never show a traceback."""
     show_every_letter()
     try:
         code = run(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except OSError:  # whoever was to read the answer has gone away, or its disk is full
+    except OSError:  # the reader has gone away, or its disk is full
         import os
 
-        for stream in (1, 2):  # what is left in a buffer fails once more when Python ends, with a status of its own
+        for stream in (1, 2):  # the rest of a buffer fails once more when Python ends, with another status
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         return 1
 
 
 def show_every_letter() -> None:
-    """What a stream's encoding does not have is written with a stand-in, or an escape that stays JSON."""
+    """Make the standard streams replace letters that their encoding lacks, by a stand-in or an escape that stays
+    JSON.
+    """
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -48,7 +50,7 @@ def _stand_in(error: UnicodeError) -> "tuple[str | bytes, int]":
 
 
 def run(words: list[str]) -> int:
-    """Runs one command line; errors that are not a person's come out of it."""
+    """Run one command line; internal errors are raised."""
     if words in (["--version"], ["-V"]):
         from agent_harness import __version__
 
@@ -70,7 +72,7 @@ def run(words: list[str]) -> int:
 
 
 def process() -> int:
-    """The same as the whole of a process, which it ends."""
+    """Run ``main`` as a whole process, and end it."""
     return leave(main())
 
 

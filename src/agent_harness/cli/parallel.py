@@ -1,6 +1,6 @@
-"""What a person does about runs of several agents: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
+"""Commands of a person for parallel runs: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
 
-They are read without click, as the verbs of agents are.
+They are parsed without click, like the verbs of agents.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
         from agent_harness.cli import failure
 
@@ -57,7 +57,7 @@ def _run(words: list[str]) -> int:
 
 
 def _here() -> ParallelRuns:
-    """Those of the project at or above the working directory."""
+    """Return the parallel runs of the project at or above the working directory."""
     from agent_harness.cli.shared import kind_here
 
     kind, folder = kind_here()
@@ -133,11 +133,11 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     ]
     lines = lines or ["Nothing waits to land."]
     lines += [found["unpushed"]["message"]] if found["unpushed"] else []
-    return found, [*lines, *([] if found["alive"] else ["No run is under way."]), f"next: {found['next']}"]
+    return found, [*lines, *([] if found["alive"] else ["No run is running."]), f"next: {found['next']}"]
 
 
 def _local(at: object) -> str:
-    """A time as a person is shown others."""
+    """Return a time in the form that people see elsewhere."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)
@@ -162,7 +162,7 @@ def _asked(verb: str) -> Callable[..., tuple[JsonObject, list[str]]]:
 
 def _number(word: str) -> int:
     if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) <= 256):
-        raise ValueError(f"{word!r} is no number from 1 to 256.")
+        raise ValueError(f"{word!r} must be a number from 1 to 256.")
     return int(word)
 
 
@@ -170,14 +170,14 @@ _ITEM = Argument("item", "ITEM", str)
 
 REQUESTS = Program(
     "harness",
-    "What a person asks of a parallel run.",
+    "Change a running parallel run.",
     {
         "scale": Subcommand(
-            "Change how many agents work at once.",
+            "Change the number of agents at once.",
             Argument("workers", "N", _number),
             _JSON,
-            purpose="Change how many agents the parallel run has that is under way here. With more, slots open at "
-            "once; with fewer, they close when their attempt ends.\n\nExit 7: no run is under way. 5: it does not "
+            purpose="Change the number of agents of the parallel run here. With more, slots open at "
+            "once; with fewer, they close when their attempt ends.\n\nExit 7: there is no run. 5: it does not "
             "answer.",
             example="harness scale 6",
             act=_asked("scale"),
@@ -187,8 +187,8 @@ REQUESTS = Program(
             Argument("item", "SLOT|ITEM", str),
             _JSON,
             purpose="End one attempt after its current operation. Its work is kept, nothing is counted, and the item "
-            "is open again: a slot that is free may begin it anew.\n\nExit 7: no run is under way. 5: it does not "
-            "answer. 2: nothing of that name is at work.",
+            "is open again: a free slot may start it again.\n\nExit 7: there is no run. 5: it does not "
+            "answer. 2: nothing with that name is running.",
             example="harness cancel w3",
             act=_asked("recall"),
         ),
@@ -199,14 +199,14 @@ REQUESTS = Program(
 PROGRAMS = {
     "workspace": Program(
         "harness workspace",
-        "The workspaces in which the agents of parallel runs work: each a repository of its own.",
+        "The workspaces in which the agents of parallel runs work: each a separate repository.",
         {
             "list": Subcommand(
                 "List the workspaces.",
                 _JSON,
-                purpose="Show each workspace: its state, its size, how long ago an agent began there, and with which "
-                "item. `in use`: somebody works there. `left`: a run was killed, and what is in it is rescued before "
-                "the workspace is used again. `free`: all that is in it is in the project too.",
+                purpose="Show each workspace: its state, its size, how long ago an agent started there, and on which "
+                "item. `in use`: an agent works there. `left`: a run was killed, and its work is rescued before "
+                "the workspace is used again. `free`: the project has everything that is in it.",
                 example="harness workspace list",
                 act=_workspace_list,
             ),
@@ -219,11 +219,11 @@ PROGRAMS = {
                 act=_workspace_path,
             ),
             "prune": Subcommand(
-                "Remove the workspaces that nobody uses.",
+                "Remove unused workspaces.",
                 _JSON,
-                purpose="Remove the workspaces that nobody uses. What is in one and nowhere in the project goes to a "
-                "rescue first (`harness rescue list`); what is ignored by git, such as installed packages, goes. "
-                "Refused while a run is under way.",
+                purpose="Remove unused workspaces. Work that the project does not have goes to a "
+                "rescue first (`harness rescue list`); files ignored by git, such as installed packages, are deleted. "
+                "Refused while a run exists.",
                 example="harness workspace prune",
                 act=_workspace_prune,
             ),
@@ -233,12 +233,12 @@ PROGRAMS = {
     ),
     "queue": Program(
         "harness queue",
-        "What is proven in its workspace and waits to land on the branch.",
+        "Proven work that waits to land on the branch.",
         {
             "list": Subcommand(
-                "List what waits in the merge queue.",
+                "List the merge queue.",
                 _JSON,
-                purpose="Show what is proven and waits to land, in its order, with its attempt and since when; also of "
+                purpose="Show proven items that wait to land, in order, each with its attempt and time; also of "
                 "a run that was killed.",
                 example="harness queue list --json",
                 act=_queue_list,
@@ -247,8 +247,7 @@ PROGRAMS = {
                 "Keep an item from landing.",
                 _ITEM,
                 _JSON,
-                purpose="Keep an item that is proven, or still worked on, from landing until it is released. All "
-                "others land.",
+                purpose="Keep an item, proven or in progress, from landing until it is released. All others land.",
                 example="harness queue hold task-003",
                 act=_asked("hold"),
             ),
@@ -256,7 +255,7 @@ PROGRAMS = {
                 "Let a held item land.",
                 _ITEM,
                 _JSON,
-                purpose="Let an item land that was held, in its turn.",
+                purpose="Let a held item land in its turn.",
                 example="harness queue release task-003",
                 act=_asked("release"),
             ),
@@ -264,7 +263,7 @@ PROGRAMS = {
                 "Take a candidate out; it is kept in a rescue.",
                 _ITEM,
                 _JSON,
-                purpose="Take what is proven of an item out of the queue. The candidate is kept in a rescue "
+                purpose="Remove the candidate of an item from the queue. It is kept in a rescue "
                 "(`harness rescue list`), and the item is open again.",
                 example="harness queue drop task-003",
                 act=_asked("drop"),
@@ -273,15 +272,15 @@ PROGRAMS = {
                 "Let an item land before all others.",
                 _ITEM,
                 _JSON,
-                purpose="Let an item that is proven land before all others that wait.",
+                purpose="Let a proven item land before all others that wait.",
                 example="harness queue first task-003",
                 act=_asked("first"),
             ),
             "rebuild": Subcommand(
                 "Rebuild a journal that cannot be read.",
                 _JSON,
-                purpose="Make the journal of a parallel run anew from refs, results and the project's own files, where "
-                "it is damaged, gone, or that of another project; says what could not be known. The old one is kept.",
+                purpose="Rebuild the journal of a parallel run from refs, results and the project's own files, if "
+                "it is damaged, missing, or belongs to another project; list the unknown facts. The old one is kept.",
                 example="harness queue rebuild",
                 act=_queue_rebuild,
             ),

@@ -1,4 +1,6 @@
-"""What a person does with a feature project beside running it: pause, skip, override, hand off, take back, abort."""
+"""Commands of a person on a feature project other than running it: pause, skip, override, hand off, take back,
+abort.
+"""
 
 import json
 import sys
@@ -28,7 +30,7 @@ feature_option = click.option("--feature", "feature_id", required=True, type=int
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    """Prints the answer where JSON is wanted; the exit code."""
+    """Print the answer if JSON is requested. Return the exit code."""
     features.answer(as_json, code == 0, fields)
     return code
 
@@ -41,12 +43,12 @@ Examples:
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Task list: where to look for it; else the working directory.")
+@click.option("--root", metavar="DIR", help="Task list: its folder. [default: searched from here upwards]")
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
-    """Make a project or a task list rest until `harness resume`.
+    """Pause a project or a task list until `harness resume`.
 
-    A session that runs ends after its current operation; its work is kept for the next one.
+    A running session ends after its current operation; its work is kept for the next one.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -56,20 +58,20 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Skip a feature, or take it in again.",
+    short_help="Skip a feature, or put it back.",
     epilog="""\b
 Examples:
   harness skip --feature 3 --reason "waits for the new API"
   harness skip --feature 3 --undo""",
 )
 @feature_option
-@click.option("--reason", metavar="TEXT", help="Why; kept in features.json.")
+@click.option("--reason", metavar="TEXT", help="The reason; kept in features.json.")
 @click.option("--undo", is_flag=True, help="Put a skipped feature back.")
 @json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
-    """Leave a feature out of the selection, as a commit; what depends on it stays blocked.
+    """Leave a feature out of the selection, as a commit; features that depend on it stay blocked.
 
-    Unfinished work of the feature goes off the branch and is kept in a rescue ref. Starts no session.
+    Unfinished work of the feature is removed from the branch and kept in a rescue ref. Starts no session.
     """
     return answered(as_json, features.opened(as_json).skip(feature_id, reason, undo=undo))
 
@@ -78,7 +80,7 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
     short_help="Mark a feature without a proof.", epilog="Example:  harness override --feature 3 --passes true"
 )
 @feature_option
-@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="What to mark it as.")
+@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="The new mark.")
 @yes_option
 @json_option
 def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
@@ -96,19 +98,19 @@ Examples:
   harness undo 3 --dry-run
   harness undo task-003
   harness undo S8                    what session 8 had accepted
-  harness undo 4f2a91c03d7e          the commit of an undo: bring it back""",
+  harness undo 4f2a91c03d7e          the commit of an undo: restore the item""",
 )
 @click.argument("what", metavar="ITEM|SESSION|COMMIT")
-@click.option("--dry-run", is_flag=True, help="Say what it would change; change nothing, run no test.")
+@click.option("--dry-run", is_flag=True, help="Show the changes; change nothing, run no test.")
 @yes_option
 @json_option
 def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Take back an accepted feature or task, by its id or by the session that was accepted (S8).
+    """Revert an accepted feature or task, by its id or by the session that was accepted (S8).
 
-    One new commit reverts its work, once the suite, or the proofs of the completed tasks, have run on it; nothing is
-    rewritten, and the item is open again. Refused where the proof of another one would break, where later work has
-    changed the same lines, or where files of yours are in the way. The COMMIT of an undo brings its item back, once
-    its own proof has run on it as well. Without a terminal, give --yes.
+    One new commit reverts its work, once the suite, or the proofs of the completed tasks, have run on it; no history
+    is rewritten, and the item is open again. Refused if the proof of another item would break, if later work has
+    changed the same lines, or if files of yours are in the way. The COMMIT of an undo restores its item, once its own
+    proof has run on it as well. Without a terminal, give --yes.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -139,7 +141,7 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
 @click.command(short_help="Take the project over from the harness.", epilog="Example:  harness handoff")
 @json_option
 def handoff(as_json: bool) -> int:
-    """Take the project into your own hands: no session starts until `harness takeback`."""
+    """Take the project over: no session starts until `harness takeback`."""
     return answered(as_json, features.opened(as_json).handoff())
 
 
@@ -158,9 +160,9 @@ def takeback(yes: bool, as_json: bool) -> int:
 @yes_option
 @json_option
 def abort(yes: bool, as_json: bool) -> int:
-    """End what runs and move the harness's state aside; commits, logs and costs stay.
+    """End running work and move the harness's state aside; commits, logs and costs stay.
 
-    `harness resume` begins anew from features.json.
+    `harness resume` starts again from features.json.
     """
     from agent_harness.protocols.features.api import ABORT_WARNING
 
@@ -172,14 +174,14 @@ def abort(yes: bool, as_json: bool) -> int:
 
 
 def declined(as_json: bool) -> int:
-    """Nobody said yes: nothing is changed."""
+    """Report that nothing is changed, because nobody has confirmed. Return 1."""
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:
         show(
             "Nothing was changed."
             if sys.stdin.isatty()
-            else "Nothing was changed: nobody can be asked here; add --yes."
+            else "Nothing was changed: there is no terminal to ask on; add --yes."
         )
     return 1
 
@@ -214,23 +216,23 @@ Examples:
 @click.option(
     "--requires-red/--no-requires-red",
     default=True,
-    help="Whether its tests must fail without the work, the default; not so for a refactoring.",
+    help="Require that its tests fail without the work (the default); not for a refactoring.",
 )
 @click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
-@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="What the agent checks.")
+@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="A check by the agent.")
 @click.option(
     "--manual-check",
     "manual_checks",
     multiple=True,
     metavar="TEXT",
-    help="What a person checks; both for --verification hybrid or manual.",
+    help="A check by a person; both for --verification hybrid or manual.",
 )
 @click.option(
     "--visual-step",
     "visual_steps",
     multiple=True,
     metavar="TEXT",
-    help="A step of looking at it with a browser; may be repeated.",
+    help="A step to check it in a browser; may be repeated.",
 )
 @click.option(
     "--may-change",
@@ -256,7 +258,7 @@ def add_feature(
     may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add a feature behind the last one as one commit, for pytest with a failing test stub. Starts no session."""
+    """Add a feature after the last one as one commit, for pytest with a failing test stub. Starts no session."""
     found = features.opened(as_json).add_feature(
         description,
         category=category,
@@ -284,7 +286,7 @@ Examples:
   harness config costs""",
 )
 @click.argument("key", required=False)
-@click.option("--show-origin", is_flag=True, help="Say where each value comes from: default, file, environment.")
+@click.option("--show-origin", is_flag=True, help="Show the source of each value: default, file, environment.")
 @json_option
 def config(key: str | None, show_origin: bool, as_json: bool) -> int:
     """Show every setting of the project with its value, or those of one section or key."""
@@ -366,11 +368,17 @@ def stop(as_json: bool) -> int:
     short_help="Plan more features from a text.",
     epilog="Example:  harness add-features --spec MORE.md --agent 'command:my-agent'",
 )
-@click.option("--spec", required=True, type=click.Path(path_type=Path), metavar="FILE", help="What to add, in prose.")
+@click.option(
+    "--spec",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Specification of the new features, in prose.",
+)
 @agent_option
 @json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
-    """Let an agent plan more features, each with a failing test stub; a plan that does more is taken back."""
+    """Let an agent plan more features, each with a failing test stub; a plan that does more is rolled back."""
     project = features.opened(as_json)
     with screen(as_json=as_json).watching(project.now, project.keep_said):
         found = project.add_features(spec, agents=agents)

@@ -1,4 +1,4 @@
-"""The commands that serve whichever kind of project is here: init, run, status, resume; and all of them: projects."""
+"""Commands for every kind of project: init, run, status, resume; and for all projects of the user: projects."""
 
 import json
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """(kind, folder) of the project at or above the working directory; with ``long_tasks`` it may be one of these."""
+    """Return (kind, folder) of the project at or above the working directory; a long task only with ``long_tasks``."""
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
 
@@ -35,7 +35,9 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """``Refused`` where a project of another kind is: the new one would take its place in ``status`` and ``run``."""
+    """Raise ``Refused`` if there is a project of another kind: the new one would hide it from ``status`` and
+    ``run``.
+    """
     from agent_harness.kernel import root
 
     found = root.find(str(folder), pin=False)
@@ -55,16 +57,16 @@ Examples:
   harness init --adopt                                           a project, from the code and tests that are here""",
 )
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="What to build, in prose.")
-@click.option("--adopt", "adopts", is_flag=True, help="Project: take in the code and the tests that are here.")
-@click.option("--allow-failing", is_flag=True, help="With --adopt: also where no test passes here.")
+@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="Specification of the project, in prose.")
+@click.option("--adopt", "adopts", is_flag=True, help="Project: adopt the code and the tests that are here.")
+@click.option("--allow-failing", is_flag=True, help="With --adopt: also if no test passes here.")
 @agent_option
 @click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
 @click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
 @click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
 @click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
 @click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
-@click.option("--beside", is_flag=True, help="Also where a project of another kind is, here or above.")
+@click.option("--beside", is_flag=True, help="Also if there is a project of another kind, here or above.")
 @json_option
 def init(
     *,
@@ -120,20 +122,22 @@ Examples:
   harness run --until-done --agent scripted:script.yaml          feature project
   harness run --max-tasks 5 --agent 'command:my-agent'           task list""",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done next; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the next steps; change nothing.")
 @click.option("--until-done", is_flag=True, help="Project: session after session, until all is proven.")
 @click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
 @click.option("--once", is_flag=True, help="Task list: one task.")
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
-@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: a task; 60.")
-@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: this run; 10.")
-@click.option("--branch", metavar="NAME", help="Where the work of several lands; else here.")
-@click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own place.")
+@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: minutes per task. [default: 60]")
+@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run. [default: 10]")
+@click.option("--branch", metavar="NAME", help="Branch for the work of parallel agents. [default: the current one]")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own workspace."
+)
 @click.option(
     "--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Where workers run: temporal://HOST:PORT. [default: here]"
 )
-@click.option("--exchange", metavar="DIR", help="A folder of all machines, instead of a git remote.")
+@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of a git remote.")
 @agent_option
 @wait_option
 @now_option
@@ -157,10 +161,10 @@ def run(
     now: bool,
     as_json: bool,
 ) -> int:
-    """Let agents work: on a project the next session, on a task list task after task, each proven by the harness.
+    """Run agents: on a project the next session, on a task list task after task, each proven by the harness.
 
-    While the provider of an agent refuses, the next --agent takes over, or else the run waits where somebody watches or
-    more is to come (--until-done, a task list), and ends elsewhere; `harness limits` shows until when.
+    While the provider of an agent refuses, the next --agent takes over. Otherwise the run waits if a person watches
+    or more is to come (--until-done, a task list), and ends elsewhere; `harness limits` shows until when.
 
     Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy,
     paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
@@ -223,7 +227,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
-    """What makes the engine of that address. ``UsageError`` for one that is none."""
+    """Return the factory of the engine for that address. Raise ``UsageError`` if it is invalid."""
     from functools import partial
 
     from agent_harness.engines import engine_for
@@ -253,9 +257,9 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="All tasks of a long list, all that waits, all agents.")
 @json_option
 def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
-    """Say where the project or the task list stands, and what comes next. Reads only, takes no lock.
+    """Show the progress of the project or the task list, and the next step. Reads only, takes no lock.
 
-    Of a long list it shows what matters now: what is at work, what has failed, what comes next.
+    For a long list it shows the tasks that matter now: running, failed, next.
     """
     from agent_harness.cli import status as fast
 
@@ -276,7 +280,7 @@ Examples:
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: of several questions, the one about N.")
 @json_option
 def resume(choose: str | None, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """Answer the question that stopped a project, or end its pause; on a task list, take back a pause or a halt.
+    """Answer the question that stopped a project, or end its pause; on a task list, end a pause or a halt.
 
     Starts no session.
     """
@@ -304,10 +308,10 @@ Examples:
 @click.option("--to", metavar="SLOT|ITEM", help="Of several agents: the one in this slot, or on this item.")
 @json_option
 def say(text: str, to: str | None, as_json: bool) -> int:
-    """Say a line to the agent at work: in its running turn where it can be steered, else at its next prompt.
+    """Send a message to the running agent: in its current turn if it can be steered, else at its next prompt.
 
-    Where no session is at work, the next one begins with it; for an ITEM that nobody works on, its next one. It is kept
-    on record and counts against nothing.
+    If no session runs, the next one gets it; for an ITEM that nobody works on, its next session. It is kept on record
+    and counts against no limit.
     """
     from agent_harness.views import saying
 
@@ -332,13 +336,13 @@ Examples:
   harness projects
   harness projects --forget ~/old-shop""",
 )
-@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a project that is gone.")
+@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a deleted project.")
 @json_option
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the projects on which you have used the harness: task lists, feature projects and long tasks.
 
-    A project is known from its first session or task on, or by its row in fleet.yaml. One that was moved or deleted is
-    named as gone; what the harness keeps about it outside of the project goes with --forget. A project that is there is
+    A project is listed from its first session or task on, or by its row in fleet.yaml. One that was moved or deleted
+    is listed as gone; --forget removes what the harness keeps about it outside the project. An existing project is
     not forgotten.
     """
     from agent_harness.kernel import trusted_state
@@ -359,7 +363,7 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
 
 
 def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
-    """The projects of fleet.yaml that are not ``known`` yet, and a line for each row that is none."""
+    """Return the projects of fleet.yaml that are not ``known`` yet, and a line for each invalid row."""
     from agent_harness.fleet import roster
     from agent_harness.kernel.trusted_state import Place
 
@@ -376,7 +380,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Removes what is kept about the project that was at ``path``; the folders that went."""
+    """Remove the state of the project that was at ``path``. Return the removed folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -401,7 +405,7 @@ def _row(place: "Place") -> "JsonObject":
         try:
             found = reading.reader_of(str(place.kind), place.path).load()
             state, gaps = found.line, [{"file": each.file, "why": each.why} for each in found.gaps]
-        except HarnessError as error:  # settings that say where the state is, and cannot be read
+        except HarnessError as error:  # settings with the path of the state are unreadable
             state, gaps = "cannot be read", [{"file": ".harness.yaml", "why": error.message}]
     return {
         "path": place.path,
@@ -415,7 +419,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """The projects by when they were seen last, then what is gone, each named once."""
+    """Return the lines of the projects, last seen first, then each missing one once."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

@@ -7,7 +7,7 @@ HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init -
 
 
 def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
-    """Prints where the project stands; exit 0 also when nothing is under way. ``tail`` lines of a list's log.
+    """Print the state of the project; exit 0 also if nothing runs. ``tail`` is the number of lines of a list's log.
 
     ``glance``: in one line of at most 60 characters; ``everything``: with all tasks, however many.
     """
@@ -18,7 +18,7 @@ def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool
     except HarnessError as error:
         return failure.show(error, as_json=as_json)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except OSError as error:
         return failure.show(HarnessError(f"{error.filename or 'disk'}: {error.strerror}"), as_json=as_json)
 
@@ -37,12 +37,12 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
-    """What a person, or a collector, was to be told of this project and never got."""
+    """Return messages and exports about this project that failed."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
     found: dict[str, object] = {"undelivered": notify.undelivered(kind, folder), "unexported": None}
-    if trusted_state.of_user("otel", make=False):  # where a collector has missed anything
+    if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
         from agent_harness.views import otel
 
         found["unexported"] = otel.untaken(kind, folder)
@@ -71,7 +71,7 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: 
 
 
 def has_hooks(folder: str) -> bool:
-    """Whether a client has hooks of ours that could act in a project."""
+    """Return True if a client has hooks of the harness that could act in a project."""
     import os
 
     from agent_harness.hooks import places
@@ -94,7 +94,7 @@ def _features(as_json: bool, glance: bool, everything: bool) -> int:
 
 
 def _show(lines: "list[str]") -> None:
-    """Prints the lines as a terminal takes them; those that are commands stay whole, to be copied."""
+    """Print the lines wrapped for the terminal; commands stay whole, to be copied."""
     from agent_harness.kernel.terminal import laid_out
 
     print("\n".join(laid_out(lines, whole=("next", "Answer with"))))

@@ -1,4 +1,4 @@
-"""What people type on a task list: add, run, drive, pause, activate, deactivate, and their init, status and resume."""
+"""Commands on a task list: add, drive, activate, deactivate; and the part of init, run and resume for it."""
 
 import sys
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
 
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
-    """One JSON object, or a line for a person and the next command."""
+    """Print one JSON object, or a line for a person and the next command."""
     if as_json:
         show(verb, found, as_text=False)
     else:
@@ -47,15 +47,15 @@ Examples:
 @click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
 @click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
 @click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
-@click.option("--no-try", is_flag=True, help="Do not run the command once to see whether it passes already.")
+@click.option("--no-try", is_flag=True, help="Do not run the command once to check if it passes already.")
 @root_option
 @json_option
 def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
-    """Add a task. On a terminal, what was not given is asked for; nothing is asked anywhere else.
+    """Add a task. On a terminal, missing values are asked for; elsewhere nothing is asked.
 
-    The command is run once in the sandbox, on the last commit. If it passes already, that is said at once.
+    The command is run once in the sandbox, on the last commit. If it passes already, a warning is printed.
 
-    In a git repository that holds no project yet, the list is made at its top.
+    In a git repository without a project, the list is created at its top.
     """
     begun = _new_list_at() if root is None else None
     task_list = None if begun else open_list(root=root)
@@ -68,7 +68,7 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
         try:
             tasks = read_lines(source.read())
         except UnicodeDecodeError:
-            raise UsageError(f"{source.name} is no UTF-8 text", hint="harness add --help") from None
+            raise UsageError(f"{source.name} is not UTF-8 text", hint="harness add --help") from None
     else:
         if not title or not title.strip():
             raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -101,9 +101,10 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """The top of the git repository around the working directory, where it may hold a list and no project is yet.
+    """Return the top of the git repository around the working directory, if it may hold a list and has no project
+    yet.
 
-    ``None`` where there is a project, here or above, and where the top is the home directory: nobody means that.
+    Return None if there is a project, here or above, or if the top is the home directory, which is never meant.
     """
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
@@ -117,7 +118,7 @@ def _new_list_at() -> Path | None:
 
 
 def _asked() -> JsonObject:
-    """The optional fields, asked for one by one; an empty answer means the default."""
+    """Ask for the optional fields one by one; an empty answer means the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (ids, with commas)", default="", show_default=False)),
@@ -170,17 +171,16 @@ def activate(root: str | None, as_json: bool) -> int:
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
-    """Make the hooks of agent clients rest on this task list; it stays as it is."""
-    return answer(
-        "deactivate", open_list(root=root).deactivate(), as_json=as_json, said="Hooks are off in this project."
-    )
+    """Make the hooks of agent clients ignore this task list; the list does not change."""
+    found = open_list(root=root).deactivate()
+    return answer("deactivate", found, as_json=as_json, said="Hooks are off in this project.")
 
 
-# ---- what the shared commands do on a task list ----------------------------------------------------------------------
+# ---- shared commands on a task list --------------------------------------------------------------------------------
 
 
 def init(folder: Path, *, as_json: bool, **options: Any) -> int:
-    """Makes a task list."""
+    """Create a task list."""
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if found["kept"]:
@@ -191,7 +191,7 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 
 
 def resume(*, as_json: bool) -> int:
-    """Takes back a pause and a halt."""
+    """End a pause and a halt."""
     found = open_list().resume()
     was = [word for word, there in (("the pause", found["was_paused"]), ("the halt", found["halt"])) if there]
     said = f"Ended {' and '.join(was)}." if was else "Nothing to resume."
@@ -199,12 +199,12 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """How many agents the settings of the list have work at once; ``None`` for one, as ever."""
+    """Return the number of workers in the settings of the list; None for a single agent."""
     return open_list().workers
 
 
 def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
-    """Works the list down with an agent."""
+    """Run an agent on the tasks of the list."""
     task_list = open_list()
     if dry_run:
         found = task_list.preview(**limits)

@@ -1,8 +1,8 @@
-"""The verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
+"""Verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
 One table, below, holds them: each is a method of ``TaskList``. ``harness mcp`` serves them to a client.
 
-They answer with one JSON object on stdout, ``--text`` for people; nothing here loads what takes long to load. Source:
+They answer with one JSON object on stdout, ``--text`` for people; nothing slow is loaded here. Source:
 ``tasklist.md`` 13.3.
 """
 
@@ -29,19 +29,19 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
     group, *rest = words
     as_json = "--json" in rest or not ("--text" in rest or _reads_text(group))
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
     try:
         return _run(group, rest)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader has gone away
     except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
         from agent_harness.cli import failure
 
         shown = error if isinstance(error, Exception) else Interrupted("Interrupted")
-        if group == "rescue" and isinstance(error, NotAProject):  # whoever types it here is a person
+        if group == "rescue" and isinstance(error, NotAProject):  # typed by a person
             as_json = "--json" in rest
         return failure.show_any(shown, as_json=as_json, verb=verb)
 
@@ -72,12 +72,14 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _reads_text(group: str) -> bool:
-    """Whether a person is answered: rescues are theirs to look at, the other verbs belong to agents."""
+    """Return True if a person gets the answer: rescues are for people, the other verbs for agents."""
     return group == "rescue" and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """The feature project here, unless a task list is named or nearer. ``NotAProject`` where neither is."""
+    """Return the feature project here, unless a task list is named or nearer. Raise ``NotAProject`` if there is
+    neither.
+    """
     from agent_harness.kernel import root
 
     if given.get("root"):
@@ -104,7 +106,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """The task list that the options name: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout``, ``now``."""
+    """Return the task list for the options: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout``, ``now``."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -112,12 +114,12 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
     at = clock.parse(now)
     if at is None:
-        raise UsageError(f"--now {now!r} is no time", hint="--now 2026-01-31T09:30:00Z")
+        raise UsageError(f"--now {now!r} is not a time", hint="--now 2026-01-31T09:30:00Z")
     return TaskList.open(root, now=at, **named)
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Prints an answer: one JSON object, or lines for a person."""
+    """Print an answer: one JSON object, or lines for a person."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 
@@ -141,7 +143,7 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """The lists of a rescue, one line a row."""
+    """Yield the lists of a rescue, one line per row."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"taken away from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
@@ -168,7 +170,7 @@ def _assignment(word: str) -> tuple[str, str]:
 
 
 _LIST = (
-    Option("--root", "DIR", "Where the task list is; else looked for upwards from here."),
+    Option("--root", "DIR", "Folder of the task list; else searched from here upwards."),
     Option("--worker", "ID", "Else HARNESS_WORKER_ID."),
     Option("--session", "ID", "Else HARNESS_SESSION_ID, else the program that calls."),
     Option("--token", "TOKEN", "The claim's token; else HARNESS_CLAIM_TOKEN."),
@@ -186,11 +188,11 @@ _PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pu
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """A verb that opens a list: it takes the options of ``_LIST`` too."""
+    """Return a verb that opens a list: it takes the options of ``_LIST`` too."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 
-# ---- what a verb does, where a method of TaskList is not all of it ---------------------------------------------------
+# ---- actions of verbs for which a method of TaskList is not enough --------------------------------------------------
 
 
 def _checkpoint(task_list: TaskList, task_id: str, step: tuple[int, int], description: str) -> JsonObject:
@@ -216,7 +218,7 @@ def _validate(task_list: TaskList, task_id: str) -> JsonObject:
 _TASK = {
     "next": _verb(
         "Show the task that claim would take.",
-        purpose="What `claim` would take; changes nothing. Exit 7: nothing can be claimed.",
+        purpose="Show the task that `claim` would take; change nothing. Exit 7: nothing can be claimed.",
         example="harness task next",
     ),
     "claim": _verb(
@@ -233,8 +235,7 @@ _TASK = {
         _ID,
         Argument("step", "M/N", _step),
         Argument("description", "TEXT"),
-        purpose="Record that step M of N is done, and renew the lease. The same M again takes the place of the "
-        "one before.",
+        purpose="Record that step M of N is done, and renew the lease. The same M again replaces the one before.",
         example='harness task checkpoint task-001 2/4 "routes"',
         act=_checkpoint,
     ),
@@ -242,7 +243,7 @@ _TASK = {
         "Renew the lease of a task.",
         _ID,
         _LEASE,
-        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; stop touching its files.",
+        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; do not change its files.",
         example="harness task renew task-001",
     ),
     "run-step": _verb(
@@ -288,7 +289,7 @@ _TASK = {
         "Give up an attempt.",
         _ID,
         Argument("message", "TEXT"),
-        Option("--category", "WORD", "What kind of failure it is.", OneOf(*CATEGORIES), required=True),
+        Option("--category", "WORD", "Kind of the failure.", OneOf(*CATEGORIES), required=True),
         Option("--no-rollback", None, "Leave the work tree as it is.", name="rollback", sets=False),
         _PUSHED,
         purpose="Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the "
@@ -305,16 +306,16 @@ _TASK = {
     "recover": _verb(
         "Repair an interrupted attempt.",
         Argument("task_id", "[ID]", required=False),
-        Option("--decide", "WORD", "Your judgement, where only you can judge.", OneOf("resume", "fail")),
+        Option("--decide", "WORD", "Your decision, if only you can decide.", OneOf("resume", "fail")),
         purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),
     "rollback": _verb(
         "Restore the state at the claim.",
         _ID,
-        Option("--dry-run", None, "Only say what it would do."),
+        Option("--dry-run", None, "Only show the changes."),
         _PUSHED,
-        purpose="Bring the work tree back to what it was at the claim; what is taken away goes into a rescue.",
+        purpose="Restore the work tree to its state at the claim; removed work goes into a rescue.",
         example="harness task rollback task-001 --dry-run",
     ),
     "set": _verb(
@@ -350,7 +351,7 @@ _SESSION = {
     ),
     "end": _verb(
         "End a session.",
-        purpose="Write the numbers into the log, give the session lease back, rest the hooks when no work is left.",
+        purpose="Write the numbers into the log, release the session lease, turn the hooks off if no work is left.",
         example="harness session end",
     ),
 }
@@ -362,23 +363,23 @@ _RESCUE = {
         example="harness rescue list",
     ),
     "show": _verb(
-        "Show what a rescue holds.",
+        "Show the content of a rescue.",
         _REF,
-        purpose="What one rescue holds.",
+        purpose="Show the content of one rescue.",
         example="harness rescue show rescue/task-001/1",
     ),
     "restore": _verb(
         "Restore a rescue.",
         _REF,
-        Option("--to", "DIR", "All of its files in a new folder; else what it changed, in the work tree."),
-        purpose="Write what a rescue holds into a new folder, or what the attempt had changed into the work tree again."
-        "\n\nNothing is overwritten: where a file has changed since, the work tree stays as it is (exit 4).",
+        Option("--to", "DIR", "Write all of its files into a new folder; else its changes into the work tree."),
+        purpose="Write the files of a rescue into a new folder, or restore the changes of the attempt in the work tree."
+        "\n\nNothing is overwritten: if a file has changed since, the work tree stays as it is (exit 4).",
         example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
         "Delete old rescues.",
         Option("--older-than", "DAYS", "Age in days.", Number(0), name="older_than_days", required=True),
-        purpose="Forget rescues that are older than so many days.",
+        purpose="Delete rescues that are older than this number of days.",
         example="harness rescue prune --older-than 30",
     ),
 }
@@ -386,12 +387,12 @@ _RESCUE = {
 PROGRAMS = {
     "task": Program(
         "harness task",
-        "What an agent does with a task list. Every answer names the next command.",
+        "Commands of an agent on a task list. Every answer names the next command.",
         _TASK,
         STYLE,
         examples=[
             "harness task claim                                        the next task, yours until its lease ends",
-            'harness task checkpoint task-001 1/3 "routes written"     say how far it is',
+            'harness task checkpoint task-001 1/3 "routes written"     record progress',
             "harness task complete task-001                            the harness proves it, commits, closes",
             'harness task fail task-001 --category TEST_FAIL "why"     give up this attempt; the work is rescued',
         ],
@@ -404,7 +405,7 @@ PROGRAMS = {
     ),
     "rescue": Program(
         "harness rescue",
-        "Every rollback keeps what it takes away under a private ref, until a person prunes it.",
+        "Every rollback keeps the removed work under a private ref, until a person prunes it.",
         _RESCUE,
         STYLE,
     ),
@@ -419,7 +420,7 @@ MCP = Program(
     {
         "mcp": Subcommand(
             "Serve the task commands to a client over MCP.",
-            Option("--root", "DIR", "Where the project is; else looked for upwards from the working directory."),
+            Option("--root", "DIR", "Folder of the project; else searched from the working directory upwards."),
             purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
             " and stdout. Started by a client; it ends when the client closes its input, after the calls that run.\n\n"
             "A client that runs without a person must be allowed the tools beforehand: `claude -p` by"
@@ -433,7 +434,9 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Runs a command line that begins with ``mcp``; an exit code of ``docs/exit-codes.md``, never a traceback."""
+    """Run a command line that begins with ``mcp``. Return an exit code of ``docs/exit-codes.md``; never show a
+    traceback.
+    """
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

@@ -1,6 +1,6 @@
-"""A person at a terminal: what they are asked, and what they see while a run works or waits for a rate limit to end.
+"""Terminal of a person: questions, and the display while a run works or waits for a rate limit to end.
 
-Nobody there means no (features.md UAH-076, C12).
+Without a person the answer is no (features.md UAH-076, C12).
 """
 
 import os
@@ -32,31 +32,33 @@ if TYPE_CHECKING:
     from agent_harness.views.screen import LinesBelow
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-root_option = click.option("--root", metavar="DIR", help="Where the task list is; else looked for upwards from here.")
+root_option = click.option(
+    "--root", metavar="DIR", help="Folder of the task list. [default: searched from here upwards]"
+)
 agent_option = click.option(
     "--agent",
     "agents",
     metavar="SPEC",
     multiple=True,
-    help="Which agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Given again: who takes over.",
+    help="Agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Repeat it to add a fallback.",
 )
 wait_option = click.option(
-    "--wait/--no-wait", default=None, help="Wait for a rate limit to end, and for a slot here, or end then."
+    "--wait/--no-wait", default=None, help="Wait for the end of a rate limit, and for a slot here; or end the run."
 )
 now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
 
 _PIPE_SECONDS = 1.0
-REPEATED_SECONDS = 600.0  # how often a log that nobody overwrites is told of a wait
-PROGRESS_SECONDS = 60.0  # how long a log that nobody overwrites may say nothing of work that goes on
+REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
+PROGRESS_SECONDS = 60.0  # seconds without output in a log before work in progress is reported
 QUIET_SECONDS = 3.0
 COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
-"""Lines that begin so are commands and settings, which people copy: no break is put into them."""
+"""Beginnings of lines that people copy, such as commands and settings: these lines are not wrapped."""
 TICK_SECONDS = 1.0
 REDRAW_SECONDS = 0.3
-"""After a line that is said, those below it come back at once only so often; else with the next tick."""
+"""Minimum seconds between redraws of the footer after a printed line; otherwise it returns with the next tick."""
 
 Footer = Callable[[int, str], Sequence[str]]
-"""The lines below a run that goes on, for so many columns; and what it waits for."""
+"""Function that returns the lines below a running run, for a number of columns and the reason of a wait."""
 
 
 class Positive(click.FloatRange):
@@ -68,14 +70,14 @@ class Positive(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
         if not number < float("inf"):
-            self.fail(f"{value} is no number that can be waited for.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """What a run does about a rate limit: what it was told, else it waits when it is watched or ``unattended``.
+    """Return the policy for rate limits: the given option; by default wait if the run is watched or ``unattended``.
 
-    For a slot on this machine it waits unless it was told not to.
+    For a slot on this machine it waits unless told otherwise.
     """
     from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -86,36 +88,36 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """What a command that takes long shows a person: its lines, and on a terminal some more below them that change.
+    """Output of a long command: its lines, and on a terminal some changing lines below them.
 
-    Lines go to stdout, or to stderr when stdout holds the JSON answer. What agents wrote in them cannot steer the
-    terminal. Whoever reads them may go away; the work does not end for that. Threads may use it at once.
+    Lines go to stdout, or to stderr if stdout holds the JSON answer. Text of agents in them cannot control the
+    terminal. A reader that goes away does not end the work. Thread-safe.
     """
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._lock = threading.RLock()
-        self._below: LinesBelow | None = None  # what is drawn below the others, where anything ever was
+        self._below: LinesBelow | None = None  # lines drawn below the others, if there ever were any
         self._shown: Sequence[str] = ()  # the lines that stand there now
         self._footer: Callable[[], Footer] | None = None
         self._redrawn = 0.0
-        self._waiting = ""  # what a countdown says; it comes before all else
+        self._waiting = ""  # text of a countdown, which comes first
         self._last = ""
         self._said_at = time.monotonic()
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """What happens: one or more lines, with the time before each where plain lines were asked for."""
+        """Print one or more lines about progress, each with the time if plain lines were requested."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
 
     def show(self, text: str, *, err: bool = False) -> None:
-        """An answer: one or more lines; on stderr with ``err``."""
+        """Print an answer of one or more lines; on stderr with ``err``."""
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Lines fit for the stream, broken at words where a terminal is narrower."""
+        """Print lines in the stream's encoding, wrapped at words for a narrow terminal."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
@@ -132,7 +134,7 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """The line of a countdown: below the others on a terminal, now and then elsewhere; empty at its end."""
+        """Show the line of a countdown: below the others on a terminal, now and then elsewhere; empty at its end."""
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -147,10 +149,10 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """While the block runs: what ``look`` says is shown below the lines once a second, or what ``footer`` makes.
+        """During the block, show the answer of ``look`` below the lines once a second, or the lines of ``footer``.
 
-        Without a terminal it is a line of its own after a minute in which nothing was said. What is said meanwhile goes
-        to the ``journal`` too.
+        Without a terminal, print it as a separate line after a minute without output. The output of the block goes to
+        the ``journal`` too.
         """
         self._journal, self._footer = journal, footer
         over = threading.Event()
@@ -168,7 +170,7 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Whatever ends the block, what is below goes and the terminal is as it was."""
+        """Clear the footer and restore the terminal at the end of the block, whatever ends it."""
         from agent_harness.supervision import interruption
         from agent_harness.views.screen import without_echo
 
@@ -178,7 +180,7 @@ class Screen:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Before somebody else writes, who is in a hurry: a signal may have come in the middle of a line."""
+        """Clear the footer before other output that cannot wait: a signal may have come in the middle of a line."""
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
                 if self._below and (gone := self._below.gone()):
@@ -199,24 +201,24 @@ class Screen:
                     self._draw(footer(self._columns - 1, self._waiting))
                     continue
                 seen = " | ".join(look())
-            except (HarnessError, OSError, ValueError):  # the project at work says what is wrong with it
+            except (HarnessError, OSError, ValueError):  # the running project reports its errors itself
                 seen = ""
             if not plain:
                 self._draw([self._one(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))])
             elif silent >= clock.scaled(PROGRESS_SECONDS):
                 last = self._last
-                self.say(f"Still at work: {seen}" if seen else f"Still at work, last said: {last}")
+                self.say(f"Still running: {seen}" if seen else f"Still running, last said: {last}")
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """The line as it fits: no number is cut, what comes last goes first."""
+        """Return the line cut to the width: the last parts are dropped, and no number is cut."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
         return shown
 
     def _draw(self, lines: Sequence[str]) -> None:
-        """Shows these lines, which are printable, below all that was said."""
+        """Show these printable lines below all others."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             from agent_harness.views.screen import LinesBelow, is_in_front
 
@@ -231,7 +233,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Takes the lines away that stand below the others; which they were."""
+        """Remove the lines below the others. Return them."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -249,7 +251,7 @@ class Screen:
 
 
 def _coloured(line: str) -> str:
-    """The verdicts in a line in colours of the terminal's own; the words say it without them too."""
+    """Return the line with its verdicts in the terminal's colours; the words are clear without them."""
     return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
 
 
@@ -263,22 +265,22 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """The screen of this process: everything that shares a terminal goes through the one."""
+    """Return the screen of this process, shared by everything that uses the terminal."""
     return Screen(as_json=as_json)
 
 
 def show(text: str, *, err: bool = False) -> None:
-    """Shows a person an answer that is no JSON: see ``Screen.show``."""
+    """Print an answer that is not JSON: see ``Screen.show``."""
     screen(as_json=False).show(text, err=err)
 
 
 def say_to(*, as_json: bool) -> Callable[[str], None]:
-    """Shows a person one or more lines: see ``Screen.say``."""
+    """Return a function that prints one or more lines: see ``Screen.say``."""
     return screen(as_json=as_json).say
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """What makes the lines below a run on this project; nothing is loaded for it before it is asked."""
+    """Return the factory for the footer of a run on this project; it loads nothing before it is called."""
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -290,9 +292,9 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """What is said last: ``following`` is the command to type next, where the run has come to its end.
+    """End of a run: ``following`` is the next command, if the run has come to its end.
 
-    ``done`` is its answer, with its exit code, why it ended, and maybe a hint.
+    ``done`` is its answer, with its exit code, its reason, and maybe a hint.
     """
 
     following: str | None = None
@@ -301,9 +303,9 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Says what the run in the block has come to, also where an error ends it, which then says what is next.
+    """Print the summary of the run in the block, also if an error ends it, which then names the next command.
 
-    Where the settings have it, the page of `harness report` is written before. F-RUN-2, F-REP-10.
+    If the settings ask for it, write the page of `harness report` before. F-RUN-2, F-REP-10.
     """
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
@@ -332,7 +334,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Where the page is; else why there is none, which fails no run."""
+    """Return the path of the page, or why there is none, which fails no run."""
     from agent_harness.cli.story import write_report
 
     try:
@@ -342,9 +344,9 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """A function that asks one question on stderr and gives the answer; ``yes`` answers all of them.
+    """Return a function that asks one question on stderr and returns the answer; ``yes`` answers all of them.
 
-    Without a terminal an answer that already waits on stdin counts, and anything else is no.
+    Without a terminal, an answer that already waits on stdin counts, and anything else is no.
     """
 
     def answer(question: str) -> bool:
@@ -361,7 +363,7 @@ def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
 
 
 def forget_typed() -> None:
-    """Before a question: what was typed while nobody saw it is no answer."""
+    """Discard typed input before a question: it was typed without seeing the question."""
     import termios
 
     with suppress(OSError, ValueError, AttributeError, termios.error):

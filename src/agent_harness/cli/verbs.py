@@ -1,8 +1,8 @@
 """One parser for the commands that agents and schedulers call on every step: a table of verbs in, plain values out.
 
 `lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a literal table of verbs with
-their arguments and options. Nothing is imported that costs time to load: `click` alone would double the start of such a
-command. The help has the form that click gives the other commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
+their arguments and options. Nothing slow is imported: `click` alone would double the start of such a command. The
+help has the form that click gives the other commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """The words ask for help with a verb, or with the program where ``verb`` is empty; ``usage`` has the text."""
+    """Request for help on a verb, or on the program if ``verb`` is empty; ``usage`` has the text."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
         self.verb = verb
 
 
-# ---- what a value may be: called with the word, ``ValueError`` says what is wrong with it
+# ---- kinds of values: called with the word; the message of ``ValueError`` describes the error
 
 
 def utf8_text(word: str) -> str:
-    """The word, which must be text."""
+    """Return the word, which must be text. Raise ``ValueError`` if not."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -55,7 +55,7 @@ def utf8_text(word: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """What a list with commas names: each part trimmed, empty ones dropped."""
+    """Return the parts of a list with commas: each trimmed, empty ones dropped."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -86,7 +86,7 @@ class Number:
         if number <= 0 if self.least is None else number < self.least:
             raise ValueError(f"{number} is not in the range {self.range}.")
         if not number < float("inf"):
-            raise ValueError(f"{word} is no number that can be waited for.")
+            raise ValueError(f"{word} is not a finite number.")
         return number
 
 
@@ -94,7 +94,7 @@ class Number:
 
 
 class Argument:
-    """A value that is known by its place; ``many`` takes all words that are left."""
+    """Value known by its place; ``many`` takes all remaining words."""
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class Argument:
 
 
 class Option:
-    """A value that is known by its word; without a word for the value it is a flag, which ``sets`` true or false.
+    """Value known by its word; without a word for the value it is a flag, which ``sets`` true or false.
 
-    ``name`` is what the value is handed on as, where that is not the word itself. ``many``: it names several
-    things with commas, and may be given again.
+    ``name`` is the name of the value, if it differs from the word. ``many``: it names several things with commas, and
+    may be given again.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class Option:
 
 
 class Subcommand:
-    """One verb: a line for the list, a text for its own help, and what may follow it.
+    """One verb: a line for the list, a text for its own help, and its arguments.
 
-    ``forwards`` hands options on that it does not know: they belong to a command that it runs. ``act`` is what a
-    program calls where a method of the verb's name is not enough.
+    ``forwards`` passes unknown options on: they belong to a command that it runs. ``act`` is called if a method of
+    the verb's name is not enough.
     """
 
     def __init__(
@@ -169,11 +169,11 @@ class Subcommand:
 
 
 class Style:
-    """How a program reads words and says no; each wording is filled in with what it names in braces.
+    """Rules and wordings of a program; each wording is filled in with the names in braces.
 
-    ``leads``: the first word is the argument, and no other stands among the options. ``flag_values``: what a flag may
-    be set to with ``=``. ``text``: what a value must be that names no kind. ``overridden`` is told of an option of one
-    value that is given again, the last of which counts; without it such a one is refused, as ``twice`` says.
+    ``leads``: the first word is the argument, and no other argument stands among the options. ``flag_values``: values
+    of a flag after ``=``. ``text``: reader of values without a kind. ``overridden`` gets an option of one value that
+    is given again, the last of which counts; without it such an option is refused with ``twice``.
     """
 
     def __init__(
@@ -209,11 +209,11 @@ STYLE = Style(
     hint="{program} {verb} --help",
     usage="Usage: {program} {verb} [OPTIONS] {places}",
 )
-"""How the commands of `harness` read words, as click does for the others."""
+"""Style of the commands of `harness`, the same as click's for the others."""
 
 
 class Program:
-    """A command line: `NAME VERB WORDS...`."""
+    """Command line: `NAME VERB WORDS...`."""
 
     def __init__(
         self,
@@ -235,7 +235,9 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """The verb that a word names. ``UsageError`` with the nearest one for another word, ``HelpAsked``."""
+        """Return the verb of a word. Raise ``UsageError`` with the nearest verb for an unknown word, ``HelpAsked``
+        for help.
+        """
         if word in HELP:
             raise HelpAsked("")
         name = self.aliases.get(word, word)
@@ -246,9 +248,9 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """The values that were given for a verb, by name, and no others.
+        """Return the given values of a verb, by name.
 
-        ``UsageError`` names what is wrong; ``HelpAsked`` for a word of ``HELP`` where an option may stand.
+        Raise ``UsageError`` for an error, ``HelpAsked`` for a word of ``HELP`` in the place of an option.
         """
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
@@ -276,7 +278,7 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """The word right after the verb; a place that need not be named is the current folder."""
+        """Return the word right after the verb; an optional place defaults to the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -301,7 +303,7 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """The value of an option that is given again."""
+        """Return the value of an option that is given again."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -317,7 +319,7 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Gives the words without an option to the arguments, and sees that nothing is missing or left."""
+        """Assign the words without an option to the arguments, and check that none is missing or left."""
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
             mine, places = places[:end], places[end:]
@@ -335,7 +337,7 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """What is wrong, and the command that shows what would be right."""
+        """Return the error, with the command that shows the correct form."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
@@ -343,7 +345,7 @@ class Program:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The one of these words that was probably meant; empty when none is near."""
+    """Return the most similar of these words; empty if none is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""
@@ -355,13 +357,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 _WIDTH = 78
 _WIDEST = 50
-"""Columns of what is explained, at most; what is longer stands on a line of its own."""
+"""Maximum columns of the explained words; longer ones stand on a separate line."""
 
 _HELP = (", ".join(HELP), "Show this message and exit.")
 
 
 def usage(program: Program, verb: str = "") -> str:
-    """What is printed for ``--help``: of one verb, or what the program is for and its verbs."""
+    """Return the text of ``--help``: of one verb, or of the program with its verbs."""
     return _of_verb(program, verb) if verb else _of_program(program)
 
 
@@ -391,7 +393,7 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """The option as it is typed, and what it means."""
+    """Return the option as it is typed, and its meaning."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
@@ -402,7 +404,7 @@ def option_row(option: Option) -> tuple[str, str]:
 
 
 def _wrapped(text: str) -> str:
-    """Paragraphs, each wrapped and indented."""
+    """Return the paragraphs, each wrapped and indented."""
     from textwrap import fill
 
     indent = "  "
@@ -411,7 +413,7 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Two columns, the second one wrapped; a first one that leaves no room for it stands on a line of its own."""
+    """Return two columns, the second one wrapped; a first one that is too wide stands on a separate line."""
     from textwrap import wrap
 
     width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2

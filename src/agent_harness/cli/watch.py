@@ -1,6 +1,6 @@
 """``harness watch``: a project, or all of them, on the terminal; the keys are verbs of the command line.
 
-It only looks: leaving it, losing the connection or killing it never touches a run. Every dialog leaves the view and
+It only reads: leaving it, losing the connection or killing it never touches a run. Every dialog leaves the view and
 is a plain question. Source: ``faces.md`` 4.
 """
 
@@ -30,7 +30,7 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watches what is here, or with ``everything`` all projects, until a person leaves; the exit code."""
+    """Watch the project here, or with ``everything`` all projects, until a person leaves. Return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item exclude each other", hint="harness watch --help")
@@ -59,7 +59,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """The id of the item that is meant, by its id or by the slot that works on it."""
+    """Return the id of an item, given its id or the slot that works on it."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -81,7 +81,7 @@ def _print_json(found: JsonObject) -> None:
 
 
 def _plain(view: WatchReader) -> int:
-    """The log as it grows, and a line a minute on where it stands."""
+    """Print the log as it grows, and a line per minute about its state."""
     seen, shown, said_at = view.load(), 0, float("-inf")
     try:
         while True:
@@ -100,7 +100,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """How many of the rows before are still there: the oldest go."""
+    """Return how many of the rows before are still there: the oldest go."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone
@@ -145,7 +145,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
             chosen = paths[max(0, min(at + (1 if key in ("down", "j") else -1), len(paths) - 1))]
         elif key == "enter" and chosen in paths and not isinstance(found[at][2], str):
             here = os.getcwd()
-            os.chdir(paths[at])  # its keys are commands, which look for the project where they are called
+            os.chdir(paths[at])  # its keys are commands, which look for the project in the current folder
             try:
                 OneProject(screen, WatchReader(found[at][1], paths[at])).loop()
             finally:

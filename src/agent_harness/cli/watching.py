@@ -1,4 +1,4 @@
-"""One project in ``harness watch``: its panes, and what the keys do in them; the actions are verbs of the command line.
+"""One project in ``harness watch``: its panes, and the effects of the keys; actions are verbs of the command line.
 
 Every dialog leaves the view and is a plain question. Source: ``faces.md`` 4.
 """
@@ -25,7 +25,7 @@ from agent_harness.views.watch import PANES, WatchReader
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
 PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
-NOTHING_CHOSEN = "Nothing is at work, and no item is chosen: j k in the items choose one"
+NOTHING_CHOSEN = "No agent is running, and no item is chosen: j k in the items choose one"
 KEYS = "keys"
 HELP = """\
 tab               the next pane: items, words of the agent, of the harness
@@ -44,7 +44,7 @@ q                 leave; the run goes on
 
 
 class OneProject:
-    """The view of one project, and what its keys do."""
+    """View of one project, and the effects of its keys."""
 
     def __init__(self, screen: AlternateScreen, view: WatchReader, chosen: str | None = None) -> None:
         self._screen, self._view = screen, view
@@ -54,12 +54,12 @@ class OneProject:
         self._texts = {name: ScrolledText(name, self._grown(name)) for name in PANES[1:]}
         self._transcript: tuple[KeptTranscript | None, TranscriptEnd] = (None, TranscriptEnd(None))
         self._problem = ""
-        self._missing = ""  # what the last key wanted; until the next one
+        self._missing = ""  # missing condition of the last key, until the next one
         self._looked = time.monotonic()
         self._seen = view.load()
 
     def loop(self) -> None:
-        """Until the person leaves."""
+        """Run until the person leaves."""
         while True:
             self._look()
             self._paint()
@@ -74,12 +74,12 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """What is chosen, else what is worked on or comes next, else the only one that there is."""
+        """The chosen item, else the current or next one, else the only one."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Looks at the project; where the disk does not let us, the last view stays, and its age is said."""
+        """Look at the project; on a read error keep the last view, and show its age."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -106,7 +106,7 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """The end of the transcript of the session on an item that goes on, or of the last one."""
+        """Return the end of the transcript of the item's running session, or of its last one."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -145,7 +145,7 @@ class OneProject:
     def _act_in_page(self, key: str) -> None:
         page = self._pages[0]
         if page.title == KEYS and key in ("esc", "enter", "tab", "?"):
-            self._pages.pop(0)  # what they were opened over is there again
+            self._pages.pop(0)  # the page below is shown again
         elif key == "?":
             self._pages.insert(0, _page(KEYS, HELP.splitlines()))
         elif key in ("esc", "enter"):
@@ -244,7 +244,7 @@ class OneProject:
         slots = slots_in(self._seen.parallel, self._seen.view.kind)
         to: list[str] = []
         if len(slots) > 1:
-            print("Several agents are at work:", ", ".join(printable(str(each)) for each in slots))
+            print("Several agents are running:", ", ".join(printable(str(each)) for each in slots))
             near = next((each for each in slots if self._chosen == each.item), None)
             named = _ask(f"To which (a slot or an item; Enter: {near.slot if near else 'none'}): ")
             if not (named := named or (near.slot if near else "")):
@@ -254,7 +254,7 @@ class OneProject:
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """A dialog, on the terminal as it was before."""
+        """Run a dialog, on the terminal as it was before."""
         with self._screen.aside():
             try:
                 act()
@@ -267,7 +267,7 @@ class OneProject:
 def _ask(question: str) -> str:
     sys.stdout.write(printable(question))
     sys.stdout.flush()
-    line = os.read(sys.stdin.fileno(), 8192)  # a line, and nothing of what comes after it
+    line = os.read(sys.stdin.fileno(), 8192)  # one line, and nothing after it
     if not line:
         raise Hangup
     return line.decode("utf-8", "replace").strip()
@@ -284,14 +284,14 @@ def _undone(item: str) -> None:
 
 
 def _run(words: list[str]) -> int:
-    """A command of ours, on this terminal."""
+    """Run a harness command on this terminal."""
     from agent_harness.cli.app import main as command
 
     return command(words)
 
 
 def _said(words: list[str]) -> list[str]:
-    """What a command of ours prints."""
+    """Return the output of a harness command."""
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
         _run(words)
@@ -299,14 +299,14 @@ def _said(words: list[str]) -> list[str]:
 
 
 def _page(title: str, lines: Sequence[str]) -> ScrolledText:
-    """A text that does not grow, from its beginning."""
+    """Return a text that does not grow, from its beginning."""
     page = ScrolledText(title, lambda: lines, from_end=False)
     page.look()
     return page
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """As many of the keys as there is room for, and how to leave."""
+    """Return the keys that fit into the width, and always the one that leaves."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

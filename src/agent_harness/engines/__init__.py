@@ -1,7 +1,7 @@
 """Engines that run workers on other machines for ``harness run --workers N --engine URL``.
 
-Imported for such a run alone. ``engine_for`` is the door; ``address`` reads URLs, ``shipping`` brings jobs and
-results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.
+Imported for such a run alone. ``engine_for`` is the entry point; ``address`` reads URLs, ``shipping`` carries jobs
+and results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """What carries the jobs of a run out; ``None`` for the processes of this machine.
+    """Return the engine of a run; None for the processes of this machine.
 
-    ``folder`` is that of parallel runs of the project; ``refs`` where its jobs lie at a remote. ``UsageError`` for an
-    address that is none, ``ToolMissing`` without the extra ``temporal``.
+    ``folder`` holds the project's parallel runs; ``refs`` is the folder of its jobs at a remote. Raise ``UsageError``
+    for an invalid address, ``ToolMissing`` without the extra ``temporal``.
     """
     address = address_of(url)
     if address is None:

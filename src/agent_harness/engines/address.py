@@ -1,4 +1,4 @@
-"""What ``--engine`` names: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
+"""Value of ``--engine``: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
 
 import os
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Where the workers of a run are, as ``--engine`` names it.
+    """Address of the workers of a run, from ``--engine``.
 
-    ``heartbeat`` is the seconds of silence after which workers count as gone, and a job begins elsewhere: longer
-    than the outage of the server that shall cost nothing (SC-53). ``pool`` may name several, by commas: the next
-    one is asked where the one before has refused a job. ``remote`` is the git remote through which code goes;
-    ``exchange``, where there is none, a folder that all machines have under this path. ``priority`` (1 first, 5
-    last) and ``weight`` say which jobs of several projects come first where workers are few.
+    ``heartbeat`` is the seconds of silence after which workers count as gone and a job starts elsewhere: longer than
+    a server outage that must cost nothing (SC-53). ``pool`` may name several, separated by commas: the next one is
+    asked if a pool has refused a job. ``remote`` is the git remote that carries the code; ``exchange``, without a
+    remote, is a folder that all machines have under this path. ``priority`` (1 first, 5 last) and ``weight`` order
+    the jobs of several projects if workers are few.
     """
 
     host: str
@@ -36,12 +36,12 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Those whose workers are asked, in this order."""
+        """The pools to ask, in this order."""
         return tuple(self.pool.split(","))
 
     @property
     def target(self) -> str:
-        """``HOST:PORT``."""
+        """The address as ``HOST:PORT``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
@@ -49,7 +49,9 @@ class EngineAddress:
 
 
 def address_of(url: str) -> EngineAddress | None:
-    """The parts of a URL; ``None`` for ``local:``, the processes of this machine. ``UsageError`` for any other."""
+    """Return the parts of a URL; None for ``local:``, the processes of this machine. Raise ``UsageError`` if it is
+    invalid.
+    """
     if url in ("local", "local:"):
         return None
     parts = urlsplit(url)
@@ -93,7 +95,9 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """The address with an exchange folder, as ``--exchange`` names it. ``UsageError`` as of ``address_of``."""
+    """Return the address with an exchange folder, as ``--exchange`` names it. Raise ``UsageError`` like
+    ``address_of``.
+    """
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
     if url in ("local", "local:"):
@@ -103,7 +107,9 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """The address with the priority and weight of a project, where it says none itself. ``UsageError`` as above."""
+    """Return the address with the priority and weight of a project, unless it has its own. Raise ``UsageError`` as
+    above.
+    """
     if address_of(url) is None:
         return url
     said = dict(parse_qsl(urlsplit(url).query))

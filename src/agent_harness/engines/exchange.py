@@ -1,10 +1,10 @@
-"""An exchange folder: where there is no remote, a folder that all machines have carries a bare repository a project.
+"""Exchange folder: without a remote, a folder shared by all machines has a bare repository for each project.
 
     DIR/PROJECT.git        24 hexadecimal digits, as in refs and ids of workflows
 
-Git itself sees to it that nothing half written is read, and that only what the other side lacks is written. Others may
-write there: nothing in it is run, no link is followed, and a repository with settings that git would obey is refused.
-``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read, and that only missing objects are written. Others may write there: nothing
+in it is executed, no link is followed, and a repository with settings that git would obey is refused. ``scale.md`` 9;
+``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,21 +25,25 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""What ``git init`` writes; with any other setting a repository may name programs."""
+"""Settings that ``git init`` writes; any other setting may name a program."""
 _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Whether a remote is the repository of a project in an exchange folder."""
+    """Return True if a remote is the repository of a project in an exchange folder."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """The repository of a project in an exchange folder, made by whoever comes first. ``PreflightFailed``."""
+    """Return the repository of a project in an exchange folder; create it if needed. Raise ``PreflightFailed`` if it
+    fails.
+    """
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
-        raise PreflightFailed(f"{folder} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(folder)}")
+        raise PreflightFailed(
+            f"{folder} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(folder)}"
+        )
     if not os.path.lexists(path):
         _make(folder, path)
     try:
@@ -50,25 +54,29 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Whole, under another name first, so that nobody meets half of it; two that come at once end with one."""
+    """Create the repository under another name first, so that no reader finds a partial one; concurrent calls leave
+    one.
+    """
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
         words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
-            told = f"{path} cannot be made a repository: {done.ending}"
+            told = f"{path} could not become a repository: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
-        with suppress(OSError):  # somebody else was first
+        with suppress(OSError):  # another process was first
             os.rename(new, path)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def served_by(path: str, program: str) -> str:
-    """The words by which git answers at the other side (``receive-pack``, ``upload-pack``): nothing there is run.
+    """Return the git command for the other side (``receive-pack``, ``upload-pack``), which executes nothing in the
+    folder.
 
-    Folders that another user of the group has made are served, too. ``UnsafeTree`` for what is no repository of ours.
+    Folders of another user of the group are served, too. Raise ``UnsafeTree`` if it is not a repository of the
+    harness.
     """
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
@@ -78,7 +86,7 @@ def served_by(path: str, program: str) -> str:
 def _refuse_odd(path: str) -> None:
     try:
         if os.path.islink(path) or _holds_a_link(path):
-            raise UnsafeTree(f"{path} holds a link, which nobody follows")
+            raise UnsafeTree(f"{path} holds a link, which is not followed")
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
     section = ""
@@ -86,18 +94,18 @@ def _refuse_odd(path: str) -> None:
         if found := re.fullmatch(r"\[(\w+)\]", line):
             section = found[1].lower()
         elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
-            raise UnsafeTree(f"{path} has a setting that is none of ours: {line[:80]}")
+            raise UnsafeTree(f"{path} has a setting that the harness does not write: {line[:80]}")
 
 
 def _lines(path: str) -> list[str]:
     try:
         return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
     except (OSError, HarnessError):
-        raise UnsafeTree(f"{os.path.dirname(path)} is no repository") from None
+        raise UnsafeTree(f"{os.path.dirname(path)} is not a repository") from None
 
 
 def _holds_a_link(path: str) -> bool:
-    """Where git reads and writes: the top, ``refs`` and the first level of the objects."""
+    """Check the places where git reads and writes: the top, ``refs`` and the first level of the objects."""
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

@@ -1,7 +1,7 @@
-"""Rate limits on their way between machines, so that all that use one key share its clock. SC-57.
+"""Exchange of rate limits between machines, so that all users of one key share its clock. SC-57.
 
-An account that is named by its key is the same everywhere. A login or a script is that of one machine: home knows it
-as ``ACCOUNT@HOST``, and what a person says of it there goes back to that host alone.
+An account named by its key is the same everywhere. A login or a script belongs to one machine: the coordinator stores
+it as ``ACCOUNT@HOST``, and a person's decision on it there goes back to that host alone.
 """
 
 import socket
@@ -22,17 +22,19 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """What a job tells workers: of keys, and of accounts of other machines."""
+    """Return the limits that a job carries to workers: of keys, and of accounts of other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """What workers tell home: of keys, and of whatever became known since then."""
+    """Return the limits that workers report to the coordinator: of keys, and those noted since then."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Keeps what the machine ``host`` has told; ``of_others``: also of logins that only that machine has."""
+    """Store the limits reported by the machine ``host``; ``of_others``: also those of logins that only that machine
+    has.
+    """
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
         account = _name(each) if isinstance(each, dict) else ""
@@ -49,7 +51,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """The newest of them, without what nobody reads, and masked."""
+    """Return the newest records with the used members, masked."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

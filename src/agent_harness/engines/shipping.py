@@ -2,12 +2,12 @@
 
     refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
-    .../TRY.saved-N                                     the work as it was, every few minutes
-    .../TRY.left-N                                      what was found in a workspace whose workers were killed
-    .../TRY.spent                                       what the try had spent when any of these was pushed
+    .../TRY.saved-N                                     the current work, every few minutes
+    .../TRY.left-N                                      the work in a workspace whose workers were killed
+    .../TRY.spent                                       the try's spending when any of these was pushed
 
-Messages carry ids and refs alone. Whoever reads a parcel believes no path in it: names are checked, and every path of
-the other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
+Messages carry ids and refs alone. A reader of a bundle trusts no path in it: names are checked, and every path of the
+other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 """
 
 import os
@@ -32,29 +32,29 @@ from agent_harness.parallel.worker_process import EXECUTORS
 from agent_harness.session.parallel_settings import REFS, REFS_PATTERN
 
 JOBS, RESULTS = "refs/harness/orders", "refs/harness/results"
-PRIVATE = "where a remote takes branches alone: parallel.refs: refs/heads/harness"
+PRIVATE = "if a remote accepts only branches: parallel.refs: refs/heads/harness"
 MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
-"""What of a result names a folder beside it."""
+"""Members of a result that name a folder beside it."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """This job is nothing that these workers carry out."""
+    """These workers do not execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """The remote could not be reached, or did not take what was pushed; later it may."""
+    """The remote could not be reached, or rejected a push; a later try may succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Where the parcels that a head speaks of lie at the remote. ``OrderRefused`` for what is no such place."""
+    """Return the folder of the bundles at the remote, from a head. Raise ``JobRefused`` for an invalid one."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -63,7 +63,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Parcels:
-    """The jobs and results of one project, between a repository here and the remote."""
+    """Jobs and results of one project, exchanged between a repository here and the remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -71,7 +71,7 @@ class Parcels:
     refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
 
     def _there(self, ref: str) -> str:
-        """What a ref or a pattern of ours is called at the remote."""
+        """Return the name that a local ref or pattern has at the remote."""
         return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
 
     def _here(self, ref: str) -> str:
@@ -80,7 +80,7 @@ class Parcels:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Pushes a job, unless it is there; the ``ref`` and the ``sha`` of its commit. Repeatable."""
+        """Push a job, unless it is there. Return the ``ref`` and the ``sha`` of its commit. Repeatable."""
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -108,14 +108,14 @@ class Parcels:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetches the result that the engine has accepted, and puts it where one of this machine would be.
+        """Fetch the result that the engine has accepted, and store it like one of this machine.
 
-        Its candidate and rescues are refs of the project then, and ``result.json`` comes last. ``UnsafeTree`` for a
-        result that is none.
+        Its candidate and rescues become refs of the project; ``result.json`` is written last. Raise ``UnsafeTree``
+        for an invalid result.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
-            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which is none of its own")
+            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which belongs to another job")
         if self.git.commit_of(sha) is None:
             self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
@@ -123,11 +123,11 @@ class Parcels:
         contents = _contents(self.git, sha)
         result = _object(contents.pop(RESULT, b""))
         if result.get("id") != job.id or result.get("fence") != job.fence:
-            raise UnsafeTree(f"{ref} holds no result of {job.id}")
+            raise UnsafeTree(f"{ref} does not hold a result of {job.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
-        contents.pop(JOB, None)  # home knows what it has ordered
+        contents.pop(JOB, None)  # the coordinator knows its job
         for path, content in contents.items():
             _write(os.path.join(folder, path), content)
         for name in _FOLDERS:
@@ -156,10 +156,10 @@ class Parcels:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Takes home what lies at the remote for jobs that are not at work, and clears it away there.
+        """Fetch the refs that lie at the remote for jobs that do not run, and delete them there.
 
-        What of it nobody has counted (results too late, work that was saved) becomes a rescue; the refs of these.
-        Before it is cleared away ``count`` hears what such a try had spent: job, try, US dollars; maybe again.
+        Uncounted work in them (late results, saved work) becomes a rescue; return the refs of these. Before the
+        deletion call ``count`` with the spending of such a try: job, try, US dollars; it may be called again.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -185,9 +185,9 @@ class Parcels:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """The commits of a parcel that hold work, and what its try had spent as far as it says that.
+        """Return the commits of a bundle that hold work, and the try's spending as far as it is known.
 
-        The work is the commit itself where that is a snapshot of files, else its parents.
+        The work is the commit itself if that is a snapshot of files, else its parents.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -196,7 +196,7 @@ class Parcels:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """The refs of the remote that fit, and their commits. ``RemoteAway``."""
+        """Return the matching refs of the remote, and their commits. Raise ``RemoteAway`` if it fails."""
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -206,7 +206,7 @@ class Parcels:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """How the other side answers; ``None`` for a remote of the user's own."""
+        """Return the command that serves the other side; None for a remote of the user."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -216,7 +216,7 @@ class Parcels:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """A remote that answers nothing for so long is one that is away."""
+        """Turn a timeout into ``RemoteAway``."""
         try:
             yield
         except TimedOut as error:
@@ -233,7 +233,9 @@ class Parcels:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Fetches a ref; ``UnsafeTree`` where the remote answers and does not have it, for which no waiting helps."""
+        """Fetch a ref. Raise ``UnsafeTree`` if the remote answers and does not have it, since waiting would not
+        help.
+        """
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
@@ -250,12 +252,12 @@ class Parcels:
         if not done.ok:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}", hint=f"git ls-remote {self.remote}")
 
-    # ---- where the workers are
+    # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetches a job into ``folder``: the job as it is carried out here, in ``workspace``.
+        """Fetch a job into ``folder``. Return it as it is executed here, in ``workspace``.
 
-        ``OrderRefused`` for one that is not what it says it is.
+        Raise ``JobRefused`` if it differs from its announcement.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
@@ -294,12 +296,12 @@ class Parcels:
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
             raise JobRefused(f"{job.executor!r} is not a job that workers execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
-            raise JobRefused(f"{job.id} does not begin at a commit that came with it")
+            raise JobRefused(f"{job.id} does not start at a commit that came with it")
         if job.project not in ("", self.project):
             raise JobRefused(f"{job.id} is of the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """The work of an earlier try as it was saved last; ``None`` where there is none."""
+        """Return the last saved work of an earlier try; None if there is none."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -309,13 +311,13 @@ class Parcels:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Pushes unfinished work, and what the try has ``spent`` by then, in US dollars; the ref of the work."""
+        """Push unfinished work, and the try's spending in US dollars. Return the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """What is to be pushed of what a try has spent: nothing where that is nothing."""
+        """Return the refspec for a try's spending; empty if there is none."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -323,7 +325,7 @@ class Parcels:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Pushes work of a try of which no result tells, unless it is there, and what it had ``spent``; its new refs.
+        """Push work of a try without a result, unless it is there, and its spending. Return the new refs.
 
         Repeatable.
         """
@@ -341,10 +343,10 @@ class Parcels:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Pushes the result in ``folder`` with all that it speaks of: the head of it. ``RemoteAway``.
+        """Push the result in ``folder`` with all its commits. Return its head. Raise ``RemoteAway`` if it fails.
 
-        What has become known of rate limits since the try ``began`` goes along.
-        Of logs beside it only so much that all of it can be taken in again; ``left_out`` names the others.
+        New rate limits since the try ``began`` are included. Logs are included up to the size that the reader
+        accepts; ``left_out`` names the others.
         """
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
@@ -380,19 +382,19 @@ class Parcels:
 
 
 def _try_of(ref: str) -> str:
-    """The number of a try, by the ref of its result or of what it had spent; that of the first for any other."""
+    """Return the number of a try from the ref of its result or spending; "1" for any other ref."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Try, whether it was left, number; nothing for a name that is none of ours."""
+    """Return the sort key of saved work: try, left or not, number; zeros for a foreign name."""
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
-    """A tree of these files, each as one blob."""
+    """Write a tree of these files, each as one blob. Return its id."""
     below: dict[str, dict[str, bytes]] = {}
     rows: list[bytes] = []
     for path, content in sorted(contents.items()):
@@ -409,7 +411,9 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """The files of a parcel. ``UnsafeTree`` for links, names that lead elsewhere, and too much of it."""
+    """Return the files of a bundle. Raise ``UnsafeTree`` for links, for names that lead outside, and if it is too
+    large.
+    """
     found: dict[str, bytes] = {}
     total = 0
     with git.view(), git.objects() as objects:
@@ -419,7 +423,7 @@ def _contents(git: Git, sha: str) -> dict[str, bytes]:
             path = os.fsdecode(name)
             total += int(size)
             if mode != b"100644" or not _PATH.fullmatch(path) or total > MOST_BYTES:
-                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which does not belong into it")
+                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which is not allowed in a bundle")
             read = objects.read(oid.decode())
             found[path] = read[1] if read else b""
     return found

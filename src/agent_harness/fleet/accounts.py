@@ -1,4 +1,4 @@
-"""Whose agents the runs of a fleet start, and how many of an account there may be at once. SC-60."""
+"""Accounts of the agents that a fleet starts, and the limit of agents of each account. SC-60."""
 
 import os
 from pathlib import Path
@@ -31,7 +31,9 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """The account that is meant: that of a client, as ``claude-code`` or ``claude-code:login``, or the name itself."""
+    """Return the account for a name: that of a client, such as ``claude-code`` or ``claude-code:login``, or the name
+    itself.
+    """
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
         return name
@@ -42,7 +44,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """That of the first agent that a run of the project takes; empty where it cannot be known."""
+    """Return the account of the first agent that a run of the project takes; empty if it is unknown."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

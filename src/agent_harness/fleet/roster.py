@@ -1,4 +1,4 @@
-"""fleet.yaml: which projects one home looks after, and what they may take.
+"""fleet.yaml: the projects that one machine manages, and their limits.
 
     agents: 40
     budget: {day_usd: 500}                  # UTC days
@@ -7,7 +7,8 @@
       - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
       - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
 
-A type that is wrong is one line with its place; a project that cannot be opened costs one line and no other project.
+A wrong type is an error with its line; a project that cannot be opened is one line, and does not affect other
+projects.
 """
 
 import os
@@ -41,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Everything that fleet.yaml says."""
+    """Content of fleet.yaml."""
 
     file: str
     agents: int = 8
@@ -49,34 +50,36 @@ class Roster:
     engine: str | None = None
     accounts: Mapping[str, int] = field(default_factory=dict)  # as they are named there -> agents at once
     members: tuple[Member, ...] = ()
-    problems: tuple[str, ...] = ()  # a line for each row that is no project
+    problems: tuple[str, ...] = ()  # a line for each row that is not a project
 
 
 def usual_file() -> str:
-    """Where fleet.yaml is, where nobody names another one."""
+    """Return the default path of fleet.yaml."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return os.path.join(base, "agent-harness", FILE)
 
 
 def read(file: str) -> Roster:
-    """The roster. ``NothingEligible`` where there is none, ``ConfigurationError`` with the line of what is wrong."""
+    """Return the roster. Raise ``NothingEligible`` if there is none, ``ConfigurationError`` with the line of an
+    error.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
         known = os.lstat(file)
         if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
-            raise ConfigurationError(f"{file} is no file of settings", hint="write one by hand: harness fleet --help")
+            raise ConfigurationError(f"{file} is not a settings file", hint="write one by hand: harness fleet --help")
         text = files.read_bytes(file).decode("utf-8", "replace")
     except FileNotFoundError:
-        raise NothingEligible(f"there is no {file}", hint="harness fleet add PATH") from None
+        raise NothingEligible(f"There is no {file}", hint="harness fleet add PATH") from None
     try:
         found = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigurationError(f"{file}, line {line}: {error.problem}", hint="mend the line") from None
+        raise ConfigurationError(f"{file}, line {line}: {error.problem}", hint="fix the line") from None
     except YAMLError as error:
-        raise ConfigurationError(f"{file}: {error}", hint="mend it") from None
+        raise ConfigurationError(f"{file}: {error}", hint="fix the file") from None
     return _roster(file, found or {})
 
 
@@ -84,7 +87,7 @@ def _roster(file: str, found: Any) -> Roster:
     _refuse_unknown(file, found, _TOP, 1)
     rows = found.get("projects") or []
     if not isinstance(rows, list):
-        raise _wrong(file, found, "projects", "is no list")
+        raise _wrong(file, found, "projects", "must be a list")
     members: dict[str, Member] = {}
     problems: list[str] = []
     for number, row in enumerate(rows):
@@ -111,11 +114,11 @@ def _roster(file: str, found: Any) -> Roster:
 def _member(file: str, row: Any, place: root.Root) -> Member:
     weight = row.get("weight", 1)
     if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0.01 <= weight <= 1000:
-        raise _wrong(file, row, "weight", "is no number from 0.01 to 1000")
+        raise _wrong(file, row, "weight", "must be a number from 0.01 to 1000")
     agent = row.get("agent") or []
     agents = [agent] if isinstance(agent, str) else agent
     if not isinstance(agents, list) or not all(isinstance(each, str) for each in agents):
-        raise _wrong(file, row, "agent", "is no text, and no list of texts")
+        raise _wrong(file, row, "agent", "must be a string or a list of strings")
     return Member(
         path=place.path,
         kind=place.kind,
@@ -140,22 +143,22 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Why this is no project of the fleet."""
+    """Return why this is not a project of the fleet; None if it is."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
     if place is None or place.path != path:
-        return "is no project"
+        return "is not a project"
     if path in members:
         return "is there twice"
     if "/agent-harness/projects/" in path or "/agent-harness/worker/" in path:
-        return "is a place of a run, and no project"
+        return "is a workspace of a run, not a project"
     return None
 
 
 def _refuse_unknown(file: str, found: Any, known: tuple[str, ...], line: int) -> None:
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{file}, line {line}: that is no set of settings", hint="harness fleet --help")
+        raise ConfigurationError(f"{file}, line {line}: must be a set of settings", hint="harness fleet --help")
     for name in found:
         if name not in known:
             raise _wrong(file, found, name, f"is not known; known are {', '.join(known)}")
@@ -163,20 +166,20 @@ def _refuse_unknown(file: str, found: Any, known: tuple[str, ...], line: int) ->
 
 def _wrong(file: str, found: Any, name: str, what: str) -> ConfigurationError:
     line = found.lc.key(name)[0] + 1 if hasattr(found, "lc") else 1
-    return ConfigurationError(f"{file}, line {line}: {name} {what}", hint="mend the line")
+    return ConfigurationError(f"{file}, line {line}: {name} {what}", hint="fix the line")
 
 
 def _number(file: str, found: Any, name: str, usual: int, *, least: int, most: int = 100_000) -> int:
     value = found.get(name, usual)
     if type(value) is not int or not least <= value <= most:
-        raise _wrong(file, found, name, f"is no number from {least} to {most}")
+        raise _wrong(file, found, name, f"must be a number from {least} to {most}")
     return value
 
 
 def _text(file: str, found: Any, name: str) -> str | None:
     value = found.get(name)
     if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise _wrong(file, found, name, "is no text")
+        raise _wrong(file, found, name, "must be a string")
     return value
 
 
@@ -187,7 +190,7 @@ def _engine(file: str, found: Any) -> str | None:
         try:
             address_of(url)
         except UsageError as error:
-            raise _wrong(file, found, "engine", f"is none: {error.message}") from None
+            raise _wrong(file, found, "engine", f"is invalid: {error.message}") from None
     return url
 
 
@@ -200,14 +203,14 @@ def _day(file: str, found: Any) -> float | None:
     _refuse_unknown(file, budget, ("day_usd",), 1)
     value = budget.get("day_usd")
     if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-        raise _wrong(file, budget, "day_usd", "is no amount of dollars")
+        raise _wrong(file, budget, "day_usd", "must be an amount of dollars")
     return float(value)
 
 
 def _accounts(file: str, found: Any) -> dict[str, int]:
     rows = found.get("accounts") or {}
     if not isinstance(rows, dict):
-        raise _wrong(file, found, "accounts", "is no set of accounts")
+        raise _wrong(file, found, "accounts", "must be a set of accounts")
     for name, row in rows.items():
         if not isinstance(name, str) or not isinstance(row, dict) or "agents" not in row:
             raise _wrong(file, rows, name, "does not say how many agents: {agents: 12}")
@@ -219,7 +222,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Adds a project to fleet.yaml, or takes it out; comments stay. What was done, as a sentence."""
+    """Add a project to fleet.yaml, or remove it; comments stay. Return a sentence about the change."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")
@@ -227,7 +230,7 @@ def change(file: str, path: str, *, add: bool) -> str:
     whole = os.path.realpath(os.path.expanduser(path))
     text = files.read_bytes(file).decode("utf-8", "replace") if os.path.exists(file) else ""
     if text:
-        read(file)  # refuses what is wrong, before anything is written
+        read(file)  # refuses an invalid file, before anything is written
     found = yaml.load(text) or {}
     rows = found.setdefault("projects", []) if found.get("projects") is None else found["projects"]
     there = [row for row in rows if row.get("path") and os.path.realpath(os.path.expanduser(row["path"])) == whole]
@@ -238,7 +241,7 @@ def change(file: str, path: str, *, add: bool) -> str:
             return f"{whole} is in the fleet already."
         rows.append({"path": whole})
     elif not there:
-        raise NothingEligible(f"{whole} has no row of its own in {file}", hint="harness fleet list")
+        raise NothingEligible(f"{whole} has no separate row in {file}", hint="harness fleet list")
     else:
         for row in there:
             rows.remove(row)

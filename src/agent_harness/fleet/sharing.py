@@ -1,8 +1,8 @@
-"""How many agents each project gets, as a rule without a clock, a disk or an agent. SC-60.
+"""Shares of the agents for each project: a rule without a clock, a disk or an agent. SC-60.
 
-Classes by priority, 1 before 5: each class below the first one that wants anything keeps a twentieth of the agents for
-itself. Within a class agent-minutes are shared by weight: who has had the least of them for its weight is next. Nobody
-gets an agent of an account that has no room for one.
+Classes by priority, 1 before 5: each class below the first one that wants agents keeps a twentieth of them. Within a
+class agent-minutes are shared by weight: the project with the least of them for its weight is next. No project gets
+an agent of an account that has no room for one.
 """
 
 import heapq
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 KEPT_SHARE = 0.05
 QUANTUM_MINUTES = 20.0
-"""What an agent is expected to take: the usual attempt."""
+"""Expected minutes of an agent: the usual attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What one project wants, and what it has had."""
+    """Demand and usage of one project."""
 
     project: str
     wants: int  # agents that would find work, those at work included
@@ -24,18 +24,19 @@ class Wish:
     priority: int = 3
     weight: float = 1.0
     minutes: float = 0.0  # agent-minutes that count for it, see ``FairClock``
-    account: str = ""  # of its agents, where that is known
+    account: str = ""  # of its agents, if known
 
     @property
     def count(self) -> int:
-        """The agents that it can use."""
+        """The number of agents that it can use."""
         return min(self.wants, self.most)
 
 
 def shares(agents: int, wishes: Iterable[Wish], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Agents by project; projects that get none are left out. All agents are given as long as somebody may have them.
+    """Return the agents by project, without projects that get none. All agents are given as long as one may have
+    them.
 
-    ``rooms``: of each account that has a limit, how many agents there may be of all projects together.
+    ``rooms``: for each account with a limit, the number of agents of all projects together.
     """
     classes: dict[int, list[Wish]] = {}
     for wish in wishes:
@@ -55,7 +56,9 @@ def shares(agents: int, wishes: Iterable[Wish], rooms: Mapping[str, int] | None 
 
 
 def _give(agents: int, wishes: Sequence[Wish], found: dict[str, int], room: dict[str, int]) -> int:
-    """Start-time fair queueing: each agent goes to whose virtual time is the smallest. How many were given."""
+    """Give each agent to the project with the smallest virtual time (start-time fair queueing). Return the number
+    given.
+    """
     count = [found.get(wish.project, 0) for wish in wishes]
     heap = [
         ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(wishes) if count[n] < w.count
@@ -78,18 +81,18 @@ def _give(agents: int, wishes: Sequence[Wish], found: dict[str, int], room: dict
 
 
 class FairClock:
-    """The agent-minutes of each project, as they count: who comes late has no claim on what others had before."""
+    """Agent-minutes of each project: a project that joins late has no claim on the others' past minutes."""
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})
         self._active: set[str] = set()
 
     def minutes(self, project: str) -> float:
-        """What counts for it."""
+        """Return the minutes that count for it."""
         return self._minutes.get(project, 0.0)
 
     def wanting(self, wishes: Iterable[tuple[str, float]]) -> None:
-        """These projects, with their weights, want agents now: who did not before begins where the others are."""
+        """Set the projects, with weights, that want agents now: a new one starts at the level of the others."""
         now = dict(wishes)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
@@ -98,9 +101,9 @@ class FairClock:
         self._active = set(now)
 
     def used(self, project: str, minutes: float) -> None:
-        """Its agents have worked for so long."""
+        """Add the minutes that its agents have worked."""
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """For the next supervisor."""
+        """Return the record for the next supervisor."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

@@ -1,6 +1,6 @@
-"""A long task in a fleet: one agent at most, slice after slice for as long as ``lth next`` says ``run``.
+"""Long task in a fleet: one agent at most, slice after slice as long as ``lth next`` says ``run``.
 
-Its checkpoint and its lease stay the truth; a slice that a clock or a person begins is one of its runs as well.
+Its checkpoint and its lease remain authoritative; a slice started by a clock or a person is one of its runs as well.
 """
 
 import os
@@ -20,7 +20,7 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """The words that run one slice: by the task's own workers, or the first agent of the row, then the second."""
+    """Return the command for one slice: with the task's own workers, or the first agent of the row, then the second."""
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -28,7 +28,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """The slice that runs, in the words in which a run of several agents is shown; ``None`` where none does."""
+    """Return the running slice in the form of a parallel run's snapshot; None if there is none."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -37,14 +37,14 @@ def under_way(path: str) -> JsonObject | None:
 
 
 def stamp(path: str) -> object:
-    """Another value once contract or checkpoint have changed."""
+    """Return a value that changes with contract or checkpoint."""
     return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """The state of the task in the words of the fleet, why, and in how many seconds it may be another.
+    """Return the state of the task in the words of the fleet, the reason, and the seconds until it may change.
 
-    ``HarnessError`` for a task that does not load.
+    Raise ``HarnessError`` for a task that does not load.
     """
     from agent_harness.protocols.longtask.api import LongTask
 
@@ -56,7 +56,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """That of the worker of its next slice; empty for one that has none."""
+    """Return the account of the worker of its next slice; empty if there is none."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -69,7 +69,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """What ``lth run`` has answered, by the lines that it printed; empty where it could not begin."""
+    """Return the answer of ``lth run`` from its printed lines; empty if it could not start."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")
@@ -82,7 +82,7 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """What the workers of a slice have said that they cost."""
+    """Return the reported cost of the workers of a slice."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -1,4 +1,4 @@
-"""What the fleet is at, from snapshots only: one small file a project, and what the supervisor has seen last. SC-62."""
+"""State of the fleet, from snapshots only: one small file for each project, and the supervisor's last view. SC-62."""
 
 import os
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Where the supervisor keeps what it knows."""
+    """Return the folder of the supervisor's state; None if there is none."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """What the supervisor has written last; nothing where none has been."""
+    """Return the supervisor's last state; empty if there is none."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,20 +31,20 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Who supervises the fleet now."""
+    """Return the process that supervises the fleet now; None if there is none."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
 
 
 def is_paused() -> bool:
-    """Whether a person has paused the fleet."""
+    """Return True if a person has paused the fleet."""
     there = folder()
     return bool(there and os.path.lexists(os.path.join(there, "pause")))
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """What the run of a project shows of itself, or the slice of a long task; ``None`` where there is nothing."""
+    """Return the snapshot of a project's run, or of the slice of a long task; None if there is none."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -52,9 +52,9 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """What a run that is alive has spent by now, in US dollars.
+    """Return the spending of a living run so far, in US dollars.
 
-    What the run shows of itself may be an agent's: the harness's own account of it is outside of the project.
+    An agent may have written the run's snapshot: the harness's own record of it is outside the project.
     """
     if member.kind == slices.KIND:
         return snapshot.spent_usd(run)  # read there, too
@@ -63,7 +63,7 @@ def spent_usd(member: Member, run: JsonObject) -> float:
 
 
 def rows(roster: Roster) -> list[JsonObject]:
-    """A row a project, those that need a person first."""
+    """Return a row for each project, those that need a person first."""
     known = seen().get("projects")
     told = known if isinstance(known, dict) else {}
     return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
@@ -101,16 +101,16 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """The same for a person: a summary, then a line a project, of which so many are shown."""
+    """Return the same for a person: a summary, then a line for each of at most ``most`` projects."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
     limit = f" of ${roster.day_usd:.2f}" if roster.day_usd is not None else ""
     counts = ", ".join(f"{number} {state}" for state, number in count.items() if number)
     who = supervisor()
-    work = f"{agents} of {roster.agents} agents at work; ${spent:.2f}{limit} today"
+    work = f"{agents} of {roster.agents} agents running; ${spent:.2f}{limit} today"
     text = [f"{len(found)} projects: {counts or 'none'}; {work}"]
-    text.append(f"Supervised by {who}." if who else "Nobody supervises the fleet: harness fleet run")
+    text.append(f"Supervised by {who}." if who else "No supervisor runs: harness fleet run")
     if is_paused():
         text.append("Paused by a person: harness fleet resume")
     for row in found[:most]:
@@ -128,6 +128,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """When the supervisor has looked last, for a person."""
+    """Return the time of the supervisor's last look, for a person."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

@@ -1,16 +1,16 @@
-"""``harness fleet run``: starts runs where there is work, gives each its share of the agents, and ends none.
+"""``harness fleet run``: starts runs if there is work, gives each its share of the agents, and ends none.
 
-It owns nothing of a project: killed, the runs go on, and the next supervisor finds them by what they show. What it
-knows itself is in the user's state folder:
+It owns nothing of a project: if it is killed, the runs go on, and the next supervisor finds them by their snapshots.
+Its own state is in the user's state folder:
 
-    fleet/fleet.lock       one supervisor a user
-    fleet/state.json       what it has seen and given, for ``fleet status`` and the next supervisor
-    fleet/ledger.jsonl     what each run has cost, by the day (UTC)
-    fleet/pause            a person wants that nothing new is begun
-    fleet/logs/NAME.log    what a run has said last
+    fleet/fleet.lock       one supervisor for each user
+    fleet/state.json       its view and the shares, for ``fleet status`` and the next supervisor
+    fleet/ledger.jsonl     the cost of each run, by the day (UTC)
+    fleet/pause            a person wants that nothing new is started
+    fleet/logs/NAME.log    the last output of a run
 
-A run that dies is begun again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked, and named. Of a long
-task a run is one slice (``slices``). SC-60, SC-61.
+A run that dies is started again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked and reported. A run
+of a long task is one slice (``slices``). SC-60, SC-61.
 """
 
 import os
@@ -54,14 +54,14 @@ _ENDINGS = {
     9: ("waits", "a limit of its own is reached"),
     130: ("rests", "a person has ended its run"),
 }
-"""Exit code of a run → the state of its project, and why; any other is a death."""
+"""Exit code of a run → the state of its project, and the reason; any other code is a crash."""
 _TOLD_TO_END = (130, 143, 129)
 """Exit codes of a slice that a signal has ended in order."""
 
 
 @dataclass
 class _Watched:
-    """A project, as the supervisor knows it."""
+    """State of a project in the supervisor."""
 
     member: Member
     state: str = "not looked at"
@@ -74,7 +74,7 @@ class _Watched:
     share: int = 0
     account: str | None = None  # of its agents; not looked at yet
     agents: int = 0
-    given: int = 0  # workers that its run was told last
+    given: int = 0  # last number of workers sent to its run
     alive: bool = False
     spent_live: float = 0.0
     started: Owner | None = None  # the owner of the run that a supervisor has started
@@ -85,7 +85,7 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Its agents; of a run that has just begun, those that it was given."""
+        """The number of its agents; for a run that has just started, the number that it was given."""
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
@@ -93,13 +93,13 @@ class FleetSupervisor:
     """One supervisor, until it is told to end."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """``read`` gives the roster as it is now."""
+        """Set ``read``, which returns the present roster."""
         self._read = read
         self._say = say
         self._stop = stop
         folder = status.folder(make=True)
         if folder is None:
-            raise Refused("no folder of the user's state can be written", hint="set XDG_STATE_HOME")
+            raise Refused("Cannot write the user's state folder", hint="set XDG_STATE_HOME to a writable folder")
         self._folder = folder
         self._watched: dict[str, _Watched] = {}
         self._clock = FairClock()
@@ -109,7 +109,9 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervises until a signal, or one round with ``once``; 0. ``Busy`` where somebody supervises already."""
+        """Supervise until a signal, or for one round with ``once``. Return 0. Raise ``Busy`` if there is another
+        supervisor.
+        """
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
             raise Busy(f"the fleet is supervised by {holder}", hint="harness fleet status")
@@ -139,7 +141,7 @@ class FleetSupervisor:
     # ---- a round
 
     def tick(self) -> None:
-        """Looks, shares, begins and scales."""
+        """Do one round: look, share, start and scale."""
         roster = self._read()
         self._agents = roster.agents
         members = {each.path: each for each in roster.members}
@@ -164,7 +166,7 @@ class FleetSupervisor:
         for each in sorted(self._watched.values(), key=self._turn):
             each.share = given.get(each.member.path, 0)
             least = min(free, room.get(each.account or "", free))
-            may = min(each.share, each.at_work + max(0, least))  # others may still have what is no more their share
+            may = min(each.share, each.at_work + max(0, least))  # others may still use more than their new share
             more = max(0, may - each.at_work)
             if each.alive:
                 self._scale(each, max(1, may))
@@ -181,7 +183,7 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _wish(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> Wish | None:
-        """What the project wants; nothing where it rests, or may spend nothing more today."""
+        """Return the demand of the project; None if it rests, or has spent its budget of today."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -206,7 +208,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Whose agents its runs start, where any account has a limit."""
+        """Return the account of its runs, if any account has a limit; else an empty text."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -216,7 +218,7 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Reads what has changed: the snapshot of its run each round, its items when their file did."""
+        """Read changes: the snapshot of its run each round, its items if their file has changed."""
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -240,25 +242,25 @@ class FleetSupervisor:
             each.state, each.why = "open", ""
 
     def _look_at_run(self, each: _Watched) -> None:
-        """What its run shows of itself, or how it has ended."""
+        """Read the snapshot of its run, or the end of the run."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
         if each.alive and run:
-            with suppress(OSError, HarnessError):  # what was seen last
+            with suppress(OSError, HarnessError):  # last known value
                 each.spent_live = status.spent_usd(each.member, run)
             each.state, each.why = "running", ""
             shown = Owner.from_record(run.get("owner"))
             if each.process is not None and shown is not None and shown.pid == each.process.pid:
-                each.started = shown  # no other process is ours, whatever somebody has written there
+                each.started = shown  # only this process is ours, whatever the file says
         self._reap(each)
         if not each.alive and each.process is None:
-            each.spent_live = 0.0  # what it came to is in the ledger
+            each.spent_live = 0.0  # its result is in the ledger
         if was and not each.alive:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """What is due of a long task, which counts as one item; one that does not load is parked."""
+        """Read the state of a long task, which counts as one item; park one that does not load."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -274,7 +276,7 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """The items as they are now, counted; ``None`` for a project that cannot be read, which is parked."""
+        """Return the present items, counted; None for a project that cannot be read, which is parked."""
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -290,7 +292,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Takes in how a run has ended that this supervisor has started."""
+        """Take in the end of a run that this supervisor has started."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -314,7 +316,7 @@ class FleetSupervisor:
         self._died(each, "its run died", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """What is due now, the task says; a slice that failed, or could not begin, is not followed by one at once."""
+        """Take in the end of a slice. After one that failed, or could not start, wait before the next one."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -330,7 +332,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Its next run is held back, the longer the more often."""
+        """Delay its next run, longer with each crash."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -342,7 +344,7 @@ class FleetSupervisor:
         self._tell(each.member.path, f"{each.member.path}: {each.why}")
 
     def _stamp(self, each: _Watched) -> object:
-        """Another value once the items of the project may be others."""
+        """Return a value that changes with the items of the project."""
         if each.member.kind == slices.KIND:
             return slices.stamp(each.member.path)
         name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
@@ -354,7 +356,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Starts a run with so many agents; false where one that was started has not ended yet."""
+        """Start a run with this number of agents. Return False if one that was started has not ended yet."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -372,13 +374,13 @@ class FleetSupervisor:
         return True
 
     def _printed(self, each: _Watched) -> list[str]:
-        """The lines that a run has printed."""
+        """Return the lines that a run has printed."""
         with suppress(OSError, HarnessError):
             return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """The last JSON object that a run has printed."""
+        """Return the last JSON object that a run has printed."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -387,11 +389,11 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Tells a run how many agents it may have; with fewer, slots close when their attempt ends."""
+        """Set the number of agents of a run; with fewer, slots close when their attempt ends."""
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
-            return  # a run that a person has begun has the workers that this person wanted
+            return  # a person's run keeps the workers that the person chose
         try:
             _runs_of(each.member).ask("scale", workers=workers)
         except HarnessError:
@@ -399,14 +401,14 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Ends a run that a supervisor has begun, as one Ctrl-C does: turns end after their operation."""
+        """End a run that a supervisor has started, like one Ctrl-C: turns end after their operation."""
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:
             with suppress(OSError):
                 os.kill(shown.pid, signal.SIGINT)
 
-    # ---- what is kept
+    # ---- stored state
 
     def _spent_today(self) -> dict[str, float]:
         today = clock.timestamp()[:10]
@@ -460,7 +462,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """What one project gets, and why no more."""
+    """Return lines about the share of one project, and its limits."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

@@ -1,9 +1,8 @@
-"""How large a batch is, and how the member is found that makes one fail. Pure.
+"""Size of a batch, and search for the member that makes it fail. Pure.
 
-A batch is verified whole. Where that is red, the checks that failed are run alone on prefixes of it, halving: the
-smallest prefix that fails names the failing change, and the prefix before it is verified whole and lands. So a red
-batch of k costs at most ``2 + ceil(log2 k)`` runs. What the machine does to a run convicts nobody: it is repeated once.
-SC-34, SC-35.
+A batch is verified whole. If that is red, its failing checks run alone on prefixes, by halving: the smallest failing
+prefix names the failing change, and the prefix before it is verified whole and lands. So a red batch of k costs at
+most ``2 + ceil(log2 k)`` runs. A run broken by the machine blames no member; it is repeated once. SC-34, SC-35.
 """
 
 from dataclasses import dataclass, replace
@@ -21,11 +20,11 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is known of a batch of ``size`` members."""
+    """State of the search in a batch of ``size`` members."""
 
     size: int
     low: int = 0  # the largest prefix on which the checks that failed pass
-    high: int = 0  # the smallest one on which they fail; 0: none is known to
+    high: int = 0  # the smallest known one on which they fail; 0: none
     failing: tuple[str, ...] = ()
     green: int = 0  # the prefix that was verified whole and may land
     broken: int = 0  # runs in a row that came to nothing
@@ -33,11 +32,11 @@ class Search:
 
     @property
     def failing_change(self) -> int | None:
-        """The number of the member, from 1 on, once it is known."""
+        """The member's number, from 1, once it is known; else None."""
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:
-        """The run that tells more; ``None`` when nothing more is to be found out."""
+        """Return the next run; None if no further run is needed."""
         if self.contradicts or self.broken > 1 or self.green:
             return None
         if not self.high:
@@ -47,7 +46,7 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """What is known once the trial has ended so."""
+        """Return the state after the trial has ended with this result."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -62,7 +61,7 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """How many members the next batch has at most, after one was verified whole."""
+    """Return the maximum size of the next batch, after one was verified whole."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

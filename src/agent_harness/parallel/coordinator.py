@@ -1,11 +1,11 @@
-"""The one writer of a parallel run: gives jobs to workers, takes results in, lands what is verified.
+"""The one writer of a parallel run: gives jobs to workers, takes their results, lands verified work.
 
-    fold the ledger -> [ ask the plan -> carry its steps out, each event on the disk first -> wait for workers ]* ->
+    fold the ledger -> [ ask the plan -> carry its steps out, each event on disk first -> wait for workers ]* ->
     close
 
-Workers are processes on lifelines of this one: whatever ends it ends them. The next coordinator folds the same ledger:
-a result that is there counts, a job without one is lost and its item open again, a landing that was written down is
-carried out to its end.
+Workers are processes on lifelines of this one: they end with it. The next coordinator folds the same ledger. A job
+with a result counts, a job without one is lost and its item open again, and a landing that was written down is
+completed.
 """
 
 import os
@@ -59,17 +59,17 @@ from agent_harness.supervision.interruption import Stop
 SUBMODULES = "Submodules are empty folders in workspaces; parallel.setup may fill them: git submodule update --init"
 LOOK_FIRST = "harness doctor  # then: harness run"
 WORKSPACE_DAMAGED = "place_damaged"
-"""Why an attempt is lost whose agent has destroyed the repository of its workspace."""
+"""Reason of a lost attempt whose agent has destroyed the repository of its workspace."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
-"""What a phase of a session is called among those of the others."""
+"""Display names for phases of a session."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Under which a parallel run goes on."""
+    """Terms of a parallel run."""
 
     workers: int
     say: Callable[[str], None]
@@ -78,15 +78,15 @@ class RunTerms:
     max_cost_usd: float | None = None
     settings: ParallelSettings
     sandbox: object = None  # of a set-up, as the project's settings have it
-    only_land: bool = False  # what is proven lands, and no attempt is begun
-    engine: Engine | None = None  # that carries attempts out; none named: processes of this machine
+    only_land: bool = False  # only land proven work, and start no attempt
+    engine: Engine | None = None  # that executes attempts; None: processes of this machine
     accounts: tuple[str, ...] = ()  # of the agents, in their order: the first that may begin does
     policy: RefusalPolicy = field(default_factory=RefusalPolicy)
 
 
 @dataclass(kw_only=True)
 class _Under:
-    """A job under way."""
+    """A running job."""
 
     job: Job
     recalled: bool = False
@@ -113,17 +113,17 @@ class Coordinator:
         self._lend: tuple[str, ...] = ()
         self._money = SharedBudget(folder)
         self._under: dict[str, _Under] = {}
-        self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, and not begun yet
+        self._ordered: list[tuple[_Under, str]] = []  # with the reason; in the ledger, but not started yet
         self._of_host: dict[str, HostSlot] = {}  # what jobs have of this machine
         memory = terms.settings.min_free_mb << 20
         self._run_slots = slots.RunSlots(folder, memory, terms.accounts, terms.policy, terms.say)
         self._memory = slots.MemoryWatch(memory)
-        self._put_back: dict[str, str] = {}  # of the project: what was changed, and where that is kept
-        self._left_changed: dict[str, None] = {}  # of it, or outside: what was changed and is not put back
+        self._put_back: dict[str, str] = {}  # changes of the project, and where the found state is kept
+        self._left_changed: dict[str, None] = {}  # changes of it, or outside, that are not reverted
         self._mailbox = requests.Mailbox(folder)
         self._snapshot = RunSnapshot(home.snapshot)
         self._mail_at = 0.0
-        self._leave_by = 0.0  # of the monotonic clock, once it is told to end
+        self._leave_by = 0.0  # of the monotonic clock, once the run is told to end
         self._began = time.monotonic()
         most = host.limits()[host.TESTS]
         self._test_runs = min(terms.settings.test_runs or most, most)
@@ -151,7 +151,7 @@ class Coordinator:
         )
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
-            told = f"the run before this one goes on on the branch {name}, where its work is to land"
+            told = f"the work of the run before this one is to land on the branch {name}"
             raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
         self._take_old_names_over()
         head = self._git.commit_of(self._branch)
@@ -179,11 +179,13 @@ class Coordinator:
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
-            self._say(f"Proven once, and nobody's any more: {', '.join(kept)}")
+            self._say(f"Proven, but without an owner now: {', '.join(kept)}")
         self._watch = HomeWatch(self._git, self._branch, self._aside(), (*self._home.own, *self._home.common))
 
     def _take_old_names_over(self) -> None:
-        """Names what a version up to 1.2.1 has kept as this project's; what is not known to be its own is said."""
+        """Rename the refs of versions up to 1.2.1 to this project's names. Report those that may belong to another
+        project.
+        """
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -198,7 +200,7 @@ class Coordinator:
             self._say(f"Kept by an older version, maybe of another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Whether an item of the run before is to be known; a candidate that is nobody's any more is rescued."""
+        """Return True if an item of the run before is to be kept. Rescue a candidate that has no owner any more."""
         if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -215,7 +217,7 @@ class Coordinator:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take_over(self) -> None:
-        """Ends what a coordinator that was killed left running, rescues it, and takes its jobs in."""
+        """End the processes that a killed coordinator left, rescue their work, and take over its jobs."""
         rescues: dict[str, list[str]] = {}
         for workspace in workspaces.existing(os.path.join(self._folder, "places")):
             record = files.read_json_if_any(workspace.record)
@@ -240,7 +242,7 @@ class Coordinator:
         self._take_collected()
 
     def _submitted(self, job_id: str) -> Job | None:
-        """The job as it was written down; none where nothing of it is there."""
+        """Return the job as it was written down; None if it was not."""
         record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
         return Job.from_record(record) if record.get("id") == job_id else None
 
@@ -260,14 +262,14 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Works until nothing can be done; what was done, why it ended, and the ``exit_code``."""
+        """Run until nothing can be done. Return the results, the reason for the end, and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for it, or end it by Ctrl-C"):
             return self._run()
 
     def _run(self) -> JsonObject:
         try:
-            self._ports.variables("w1", self._terms.workers)  # where there are none, nothing has begun
+            self._ports.variables("w1", self._terms.workers)  # raises before anything has started if there are none
             self._here.open(self._ended_orders)
             self._engine.open(self._ended_orders)
             self._open()
@@ -303,9 +305,7 @@ class Coordinator:
             steps = decision.decide(self._plan, self._facts(ending is None))
             with self._git.view() if steps else nullcontext():
                 for step in steps:
-                    if not (
-                        is_over and isinstance(step, decision.CombineCandidates)
-                    ):  # what is ready stays in the queue
+                    if not (is_over and isinstance(step, decision.CombineCandidates)):  # ready items stay in the queue
                         moved = self._do(step) or moved
                 self._begin_ordered()
             self._end_needless(is_over)
@@ -322,7 +322,7 @@ class Coordinator:
                     self._ended(self._ended_orders.get_nowait())
 
     def _end_needless(self, is_over: bool) -> None:
-        """Recalls what nobody waits for any more: attempts of a run that ends, checks of what will not land so."""
+        """Recall needless jobs: attempts of a run that ends, and checks of a batch that was given up."""
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
@@ -332,16 +332,16 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """A run that is told to end waits for remote workers as long as for its own, and for no remote or server then.
+        """Limit the wait for remote workers, once the run is told to end, to the time for local ones.
 
-        Their jobs go on, and the next run takes their results in. ``KeyboardInterrupt``: as when it is told twice.
+        Their jobs go on, and the next run takes in their results. Raise ``KeyboardInterrupt``, as if told twice.
         """
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
         left = [each.job.id for each in self._under.values()]
         are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
-            self._say(f"{', '.join(left)}: not reported yet; the next run takes in what comes of it")
+            self._say(f"{', '.join(left)}: not reported yet; the next run takes in the results")
             raise KeyboardInterrupt
 
     def _is_given_up(self, batch: int) -> bool:
@@ -372,7 +372,7 @@ class Coordinator:
         )
 
     def _why_not(self) -> tuple[int, str, str] | None:
-        """Exit code, reason and message where nothing new may be begun."""
+        """Return exit code, reason and message if nothing new may start; else None."""
         stop = self._terms.stop
         if stop.requested():
             code = 130 if stop.signalled else 5
@@ -389,7 +389,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """What a person has to decide about: the commit, what fails on it, and the commands that show and undo it."""
+        """Return the question for a person: the commit, its failing checks, and the commands that show and undo it."""
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "what is to land"
         if known.blocked == "head_red" and at:
@@ -399,19 +399,23 @@ class Coordinator:
         return f"{known.blocked}: the checks of {names}{where} gave no result here, twice; then: harness resume"
 
     def _told_parked(self, item: str) -> str:
-        """Why an item waits for a person, and what it met; what answers that the project says itself."""
+        """Return why an item waits for a person, and its conflict. The project itself names the command that answers
+        it.
+        """
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
         fix = work.last_fix
-        what = ", ".join(fix.get("files") or fix.get("failing") or []) or "nothing that it says"
+        what = ", ".join(fix.get("files") or fix.get("failing") or []) or "no details"
         met = f", together with {', '.join(fix['met'])}" if fix.get("met") else ""
         why = str(fix.get("why")).replace("_", " ")
-        times = f"{work.rejections} times proven in its workspace and sent back"
+        times = f"{work.rejections} times proven in its workspace and rejected"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """What the branch does not prove any more, with who broke it; the project says so as well from now on."""
+        """Return a text about items that the branch no longer proves, and the landing that broke them. Also tell the
+        project.
+        """
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
         for item, names in self._plan.broken.items():
@@ -432,7 +436,7 @@ class Coordinator:
         return None
 
     def _can_pay(self) -> bool:
-        """Whether the budget has room for the first call of one more attempt."""
+        """Return True if the budget has room for the first call of one more attempt."""
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
@@ -461,9 +465,9 @@ class Coordinator:
             told = f"{len(failed)} failed for good: {', '.join(failed[:5])}." if failed else "Nothing landed."
             return 1, "failed" if failed else "nothing_landed", told
         told = "What could land has; " if self._plan.landed else ""
-        return 7, "waiting", f"{told}{len(still)} cannot be begun now: {', '.join(still[:5])}."
+        return 7, "waiting", f"{told}{len(still)} cannot be started now: {', '.join(still[:5])}."
 
-    # ---- what is shown
+    # ---- display
 
     def _view(self) -> JsonObject:
         in_the_way = self._merge_queue.in_the_way
@@ -498,7 +502,7 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second: what people have asked for, and what they have taken back of what is worked on."""
+        """Once a second, read the mailbox, and recall attempts whose items a person has taken back."""
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -511,7 +515,7 @@ class Coordinator:
                 self._recall(under, "the project does not show it as this run's any more")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
-        """Answers what people have asked for."""
+        """Answer the requests of people."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -523,7 +527,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """The event that a request has led to; it is on the disk before it is carried out."""
+        """Return the event of a request. It is on disk before it is carried out."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -539,7 +543,9 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """What a person has to look at after a run whose agents could reach all of it: it may have been they."""
+        """Return what a person has to review after a run whose agents could reach the whole project: they may have
+        done it.
+        """
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -614,7 +620,7 @@ class Coordinator:
     # ---- steps
 
     def _do(self, step: decision.Step) -> bool:
-        """Carries a step out; whether the plan knows more now."""
+        """Carry a step out. Return True if the plan knows more now."""
         merge_queue, moved = self._merge_queue, True
         match step:
             case decision.StartAttempt():
@@ -673,7 +679,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Shows all that was ordered as worked on, by one change of the project's state; then the workers begin."""
+        """Claim all started items in one change of the project's state, then start their workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
@@ -683,7 +689,7 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Whoever works elsewhere sees no spending but its own: what it may spend is reserved before it begins."""
+        """Reserve the budget of a remote job before it starts: a remote worker sees only its own spending."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -692,18 +698,18 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """What ``harness limits --host`` says of a slot."""
+        """Return the description of a slot for ``harness limits --host``."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
-        """Takes the youngest attempt back where memory is scarce for a minute, unless it is the only one. SC-41."""
+        """Recall the youngest attempt if memory is short for a minute, unless it is the only one. SC-41."""
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
         at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
         if len(at_work) > 1 and self._engine.is_local:
             job = at_work[-1].job
             self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
-            self._say(f"{job.slot} {job.item}: is taken back, since memory is scarce; its work is kept")
+            self._say(f"{job.slot} {job.item}: is recalled because memory is short; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
     def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:
@@ -778,7 +784,7 @@ class Coordinator:
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_home(self, job: Job) -> None:
-        """Says what of the project was changed while an attempt was made, and what of that is put back."""
+        """Report changes of the project during an attempt, and restored files."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._home.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -798,7 +804,7 @@ class Coordinator:
         self._home.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Takes a result in: books first, which may be repeated, then the event that says so."""
+        """Take a result in: first the project's books, which may be repeated, then the event."""
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -831,13 +837,13 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """An attempt that was over, maybe given up for lost, and is told of again: what it cost more counts, once."""
+        """Count the additional cost of an attempt that was over, or given up as lost, and reports again."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Counts what the engine has found of tries of jobs that are over, also of those of an earlier run, once."""
+        """Count, once, the costs that the engine found for finished jobs, including jobs of earlier runs."""
         at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
             if each.job in at_work:
@@ -852,7 +858,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Books first, which may be repeated; then the event that says so."""
+        """Update the project's books, which may be repeated, then write the event."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._home.costs_more(job, str(about["item"]), counted.spent, more)
@@ -887,12 +893,14 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """What a result says that its try has spent."""
+    """Return the cost of the try in a result."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """An attempt, with what its session says that it does; one that says nothing any more is being saved."""
+    """Return the row of an attempt with the activity of its session. A session that no longer reports is being
+    saved.
+    """
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard
     known = {"slot": job.slot, "host": owner.current().host, "item": job.item, "title": under.title}

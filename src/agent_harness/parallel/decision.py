@@ -1,7 +1,7 @@
-"""What is to be done next in a parallel run: pure, and without a clock.
+"""Next steps of a parallel run: pure, without a clock.
 
-``decide`` reads the plan and says what is to be done now. Whoever does it has the event on the disk before anything
-follows from it, and asks again. So a coordinator that was killed folds, asks, and goes on.
+``decide`` reads the plan and returns the steps for now. The caller writes the event of a step to disk before anything
+else, and asks again. So a coordinator that was killed folds the ledger, asks, and continues.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgr
 
 @dataclass(frozen=True, kw_only=True)
 class StartAttempt:
-    """Job an attempt."""
+    """Start an attempt."""
 
     item: OpenItem
     reason: str
@@ -24,15 +24,15 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Put these candidates on top of the head, as objects; or on top of what is to land before them."""
+    """Combine these candidates on the head, as objects, or on the commit that lands before them."""
 
     items: tuple[str, ...]
-    on: str = ""  # a commit that is to land; none: the head
+    on: str = ""  # a commit that lands before; empty: the head
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Job a run of checks: of a batch under way, or of a head."""
+    """Start a run of checks on a batch or a head."""
 
     batch: int = 0
     trial: Trial | None = None
@@ -41,14 +41,14 @@ class RunChecks:
 
 @dataclass(frozen=True, kw_only=True)
 class RejectItem:
-    """Send the failing change of the batch back."""
+    """Return the failing change of the batch to its agent."""
 
     item: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Move the branch to the batch's first ``count`` members, or go on with that."""
+    """Move the branch to the batch's first ``count`` members, or finish a move that was begun."""
 
     count: int
 
@@ -62,14 +62,14 @@ class ReleaseBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class AskPerson:
-    """A question for a person, and nothing new before it is answered."""
+    """Ask a person, and start nothing new before the answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Push what has landed, or move the branch to what is verified on top of what the remote has."""
+    """Push the landed commits, or move the branch to the verified commit on top of the remote's."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -77,7 +77,7 @@ Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the plan does not know."""
+    """Facts that the plan does not have."""
 
     items: Sequence[OpenItem]  # that may be worked on, in the protocol's job
     slots: int  # free places for attempts
@@ -88,14 +88,14 @@ class Facts:
     test_runs: int = 1  # runs of checks that can be under way at once, less those that are
     ahead: frozenset[int] = frozenset()  # batches ahead that are under check
     learned: LearnedOverlap = field(default_factory=LearnedOverlap)
-    apart: frozenset[str] = frozenset()  # items that do not combine with what is to land before them
+    apart: frozenset[str] = frozenset()  # items that do not combine with those that land before them
     held_up: frozenset[str] = frozenset()  # items that a person's files are in the way of
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """What can be done now; nothing of it depends on another part of it.
+    """Return the steps that can be done now. No step depends on another one.
 
-    What lands at once lands first, so that the next attempt begins on it.
+    A batch that can land now lands first, so that the next attempt begins on it.
     """
     left = facts.slots
     if facts.most_attempts is not None:
@@ -134,7 +134,9 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """What is verified on top of what is under check: it counts where that becomes the head."""
+    """Return the next step for batches that are verified on top of a batch under check. They count if that batch
+    lands.
+    """
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
         return None
@@ -172,7 +174,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Whether an item is begun now, and why."""
+    """Decision for one item: start it now or not, and the reason."""
 
     item: OpenItem
     starts: bool
@@ -182,7 +184,7 @@ class ItemChoice:
 def pick(
     plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> list[StartAttempt]:
-    """The next so many attempts, each with the reason for it; SC-7, SC-8."""
+    """Return the next ``count`` attempts, each with its reason; SC-7, SC-8."""
     if count <= 0:
         return []
     chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
@@ -192,9 +194,9 @@ def pick(
 def choices(
     plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> Iterator[ItemChoice]:
-    """Of each item, in the protocol's job, whether it is among the next so many, and why or why not.
+    """Yield a decision for each item, in the protocol's order: start it or not, and the reason.
 
-    What ``learned`` speaks against comes after all others, and begins where a slot would be idle without it.
+    Items that ``learned`` speaks against come last, and start only if a slot would otherwise be idle.
     """
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
@@ -233,24 +235,27 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Why it may not begin beside what is worked on and lands: both say that they change the same."""
+    """Return why the item may not start beside running or landing items: both declare the same files. None if it
+    may.
+    """
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two declarations may name the same file: compared up to their first wildcards.
+    """Return True if two declarations may name the same file, compared up to their first wildcards.
 
-    What says that it changes everything meets also what says nothing.
+    A declaration of everything also meets an empty declaration.
     """
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Why its work is not fixed yet: what it did not go together with is not on the branch, but on its way there.
+    """Return why the fix must wait: the item that it conflicts with has not landed yet, but is on its way. None if
+    not.
 
-    An attempt that begins before would find nothing of that in its files, and be sent back once more. SC-31.
+    An attempt that starts earlier would not have that item in its files and would be rejected again. SC-31.
     """
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
@@ -259,7 +264,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """The declarations of ``others`` that those of ``some`` meet, or of ``some`` where the others say nothing."""
+    """Return the declarations of ``others`` that meet those of ``some``; if there are none, those of ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

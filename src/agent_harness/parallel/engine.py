@@ -1,8 +1,8 @@
-"""What carries jobs out: processes of this machine, or, behind the same port, those of others.
+"""Execution of jobs: by processes of this machine or, behind the same port, of other machines.
 
-An engine only runs workers. It is given a job and the folder of it, and reports when nothing of the job runs any
-more; ``result.json`` in that folder is all that counts then, and a job without one is lost. Planning, landing,
-budgets and state are never in an engine.
+An engine only runs workers. It gets a job and its folder, and reports when no process of the job runs any more; then
+only ``result.json`` in that folder counts, and a job without one is lost. Planning, landing, budgets and state are
+never in an engine.
 """
 
 import json
@@ -24,59 +24,65 @@ from agent_harness.parallel.worker_process import OVER, log_of
 
 LOOK_SECONDS = 0.5
 APART_SECONDS = 1.0 / (os.cpu_count() or 1)
-"""Between two attempts that begin: what begins at once is made ready, judged and landed at once, again and again."""
+"""Seconds between the starts of two attempts: attempts that start together are set up, verified and landed together
+again and again.
+"""
 WRAP_UP_SECONDS = 180.0
 
 RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
-"""What an engine knows of a job: it goes on or waits for workers; its result is there; nobody will report it."""
+"""State of a job in an engine: it runs or waits for workers; its result exists; nobody will report it."""
 
 
 class Engine(Protocol):
-    """Runs workers. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance suite."""
+    """Port that runs workers. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance
+    suite.
+    """
 
     name: str
-    """What the run is shown to work with."""
+    """Name of the engine in the display of a run."""
     is_local: bool
-    """Whether its agents are processes of this machine, which has to have room for them."""
+    """True if its agents are processes of this machine, which needs room for them."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """From now on the id of each job goes there once it is over. ``HarnessError`` where nobody can work."""
+        """From now on, put the id of each finished job into ``ended``. Raise ``HarnessError`` if no worker can run."""
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Begins with a job, or goes on to watch it where it was submitted before; returns at once.
+        """Start a job, or watch one that was submitted before. Return at once.
 
-        One id is carried out once, however often and by whomever it is submitted.
+        One id is executed once, no matter how often and by whom it is submitted.
         """
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """The workers end the attempt after its current operation, keep its work, and still report."""
+        """Tell the workers to end the attempt after its current operation, keep its work, and still report."""
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """What it knows of jobs that an earlier process has submitted, by their ids."""
+        """Return the state of jobs that an earlier process has submitted, by id."""
         ...
 
     def heard(self) -> dict[str, JsonObject]:
-        """What jobs elsewhere say that they do, by their ids; nothing of those that can be looked at here."""
+        """Return the reported activity of remote jobs, by id. Jobs of this machine are left out."""
         ...
 
     def close(self) -> None:
-        """Lets go of everything: no process of the engine's is left here. Jobs elsewhere go on."""
+        """Release everything: no process of the engine is left here. Remote jobs go on."""
         ...
 
 
 class EngineFactory(Protocol):
-    """Makes the engine of a run; ``None`` for the processes of this machine."""
+    """Factory for the engine of a run; None stands for processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """``folder`` is that of the project's parallel runs; ``refs`` where jobs lie at a remote."""
+        """Build the engine. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs at a
+        remote.
+        """
         ...
 
 
 class LocalEngine:
-    """Carries jobs out in processes of this machine, which end with this one."""
+    """Engine that executes jobs in processes of this machine, which end with this one."""
 
     name = "local"
     is_local = True
@@ -88,11 +94,11 @@ class LocalEngine:
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Nothing has to be there."""
+        """Keep the queue; there is nothing to connect to."""
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Begins with it in a process of its own."""
+        """Start the job in a separate process."""
         if job.id in self._recalls:
             return
         self._recalls[job.id] = threading.Event()
@@ -121,32 +127,32 @@ class LocalEngine:
             self._ended.put(job.id)
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Its process is told to end."""
+        """Tell its process to end."""
         if found := self._recalls.get(job_id):
             found.set()
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Nothing: they have ended with the process that had submitted them."""
+        """Return ``unknown`` for every job: they ended with the process that submitted them."""
         return {each.id: UNKNOWN for each in jobs}
 
     def heard(self) -> dict[str, JsonObject]:
-        """Nothing: they write it down where the project looks."""
+        """Return nothing: local jobs write their activity into the project."""
         return {}
 
     def close(self) -> None:
-        """Ends those that wait for a job; what carries one out ends with this process."""
+        """End idle workers. A worker with a job ends with this process."""
         while self._idle:
             self._idle.popitem()[1].close()
 
 
 class WorkerProcess:
-    """A process on a lifeline of this one that carries jobs out, one at a time; begun when there is a job.
+    """Process on a lifeline of this one that executes jobs, one at a time; started with the first job.
 
-    One that has ended, by whatever, is begun anew for the next job.
+    After it has ended, for any reason, the next job starts a new one.
     """
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """``wrap_up_seconds``: how long a job that is recalled has to end its operation and keep its work."""
+        """Set ``wrap_up_seconds``: the time in which a recalled job has to end its operation and keep its work."""
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 
@@ -159,7 +165,7 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Carries out the job whose folder this is; returns when nothing of it runs any more."""
+        """Execute the job of this folder. Return when no process of it runs any more."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})
@@ -187,7 +193,7 @@ class WorkerProcess:
         return self._running
 
     def close(self) -> None:
-        """Ends the process at once."""
+        """End the process at once."""
         if self._running is not None:
             self._running.close()
             self._running = None

@@ -1,9 +1,9 @@
-"""The journal of one run: every event on the disk before what follows from it is done.
+"""Journal of one run: every event is on disk before the coordinator acts on it.
 
     {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
-A run is what its events fold to (``parallel/plan.py``); whoever was killed folds them again and goes on. A torn last
-line never happened. Anything else that cannot be read is damage, and no event is guessed.
+A run is the fold of its events (``parallel/plan.py``); after a kill, the next coordinator folds them and continues. A
+torn last line is ignored. Any other unreadable line is damage; no event is guessed.
 """
 
 import errno
@@ -51,7 +51,7 @@ TYPES = (
 
 
 class Ledger:
-    """The journal in ``folder``; one process writes it, under the lock of the run."""
+    """Journal in ``folder``. One process writes it, under the lock of the run."""
 
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
@@ -81,25 +81,25 @@ class Ledger:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a link where none may be", hint=REBUILD) from None
+            raise StateDamaged(f"{self.path} is a link, which is not allowed there", hint=REBUILD) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """The run so far. ``StateDamaged`` where its events cannot have happened so."""
+        """Return the plan of the run so far. Raise ``StateDamaged`` if its events contradict each other."""
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            told = f"{self.path} tells of what cannot have happened ({error!r})"
+            told = f"{self.path} has events that contradict each other ({error!r})"
             raise StateDamaged(told, hint=REBUILD) from None
         return self.plan
 
     def of_job(self, job: str) -> list[JsonObject]:
-        """The events of a job: of this run, and before them what the journals of earlier ones have of it.
+        """Return the events of a job, including those in journals of earlier runs.
 
-        These are read where the job is none of this run's own.
+        Earlier journals are read only if this run did not start the job.
         """
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
@@ -109,13 +109,13 @@ class Ledger:
         return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
-        """Adds one event, which is on the disk before the plan knows of it."""
+        """Append one event to disk, then apply it to the plan."""
         event = self.append(kind, **members)
         self.plan.apply(event)
         return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
-        """Adds one event, which is on the disk when this returns."""
+        """Append one event. It is on disk when this returns."""
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
@@ -132,7 +132,7 @@ class Ledger:
         return event
 
     def _write(self, line: bytes) -> None:
-        """The whole line, or nothing of it: whoever is refused may write another one behind it."""
+        """Write the whole line. On an error, truncate what was written, so that another line can follow."""
         end = os.fstat(self._file).st_size
         try:
             while line:
@@ -144,7 +144,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Begins anew: what is there goes to the runs that are over, which are kept for 90 days."""
+        """Start a new journal. Move the current one to the finished runs, which are kept for 90 days."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -157,16 +157,16 @@ class Ledger:
         self.events = []
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def renamed(path: str, target: str) -> None:
-    """Gives a journal another name, or the place of another one, which it has after a power cut too.
+    """Rename a journal, or replace another one, durably.
 
-    ``Refused`` when the disk says no.
+    Raise ``Refused`` if the disk refuses it.
     """
     try:
         os.replace(path, target)
@@ -177,10 +177,11 @@ def renamed(path: str, target: str) -> None:
 
 
 @contextmanager
-def run_held(folder: str, *, hint: str, told: str = "a parallel run is under way here") -> Iterator[None]:
-    """Keeps every other run of the project, and whoever changes its ledger, away. ``Busy`` where one is there.
+def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
+    """Hold the lock of the run, which excludes every other run and every writer of the ledger. Raise ``Busy`` if it
+    is held.
 
-    One that is about to end has two seconds for it.
+    Wait two seconds for a run that is about to end.
     """
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
@@ -192,7 +193,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is under way
 
 
 def project_id(folder: str) -> str:
-    """What the project is called in ledgers, refs and ids of workflows: made once, in the folder of its runs."""
+    """Return the project's id for ledgers, refs and workflow ids. Create it once, in the folder of the runs."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -222,9 +223,9 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """The events of a journal of the project in ``folder`` up to the first one that cannot be read.
+    """Return the events of a journal of the project in ``folder``, up to the first unreadable one.
 
-    None where it does not begin with a run, or with one of another project.
+    Return none if it does not begin with a run, or if the run belongs to another project.
     """
     known, events = _known_id(folder), list[JsonObject]()
     with (

@@ -1,9 +1,9 @@
-"""What was learned of items that may change the same: a rule, which only delays, and never leaves a slot idle.
+"""Learned overlap of items: a rule that only delays items, and never leaves a slot idle.
 
     learned.json    {"v": 1, "paths": {"5": ["src/api.py"]}, "pairs": [["4", "5"]]}
 
-Paths are those that earlier attempts at an item have changed; pairs did not land together. Whoever reads it believes
-nothing of it: the file may be gone, old or another's at any time, and at worst items begin in another order. SC-7.
+Paths were changed by earlier attempts at an item; pairs did not land together. The file is not trusted: it may be
+missing, old or forged at any time; at worst, items start in another order. SC-7.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ MOST_ITEMS, MOST_PATHS, MOST_PAIRS = 2000, 200, 2000
 
 @dataclass
 class LearnedOverlap:
-    """Which items have met, or have changed the same files."""
+    """Items that conflicted, and files that each item has changed."""
 
     paths: dict[str, frozenset[str]] = field(default_factory=dict)
     pairs: dict[frozenset[str], None] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "LearnedOverlap":
-        """What of the record is what it should be."""
+        """Build it from the valid parts of the record."""
         known, met = record.get("paths"), record.get("pairs")
         found = cls()
         for item, paths in known.items() if isinstance(known, dict) else ():
@@ -35,12 +35,12 @@ class LearnedOverlap:
         return found
 
     def as_record(self) -> JsonObject:
-        """As ``learned.json`` has it."""
+        """Return the content of ``learned.json``."""
         paths = {item: sorted(each) for item, each in self.paths.items()}
         return {"v": 1, "paths": paths, "pairs": [sorted(pair) for pair in self.pairs]}
 
     def learn(self, item: str, paths: Iterable[str]) -> None:
-        """An attempt at the item has changed these; the newest items are kept."""
+        """Record that an attempt at the item has changed these paths. The newest items are kept."""
         found = frozenset(sorted({*self.paths.pop(item, ()), *paths})[:MOST_PATHS])
         if found:
             self.paths[item] = found
@@ -48,7 +48,7 @@ class LearnedOverlap:
             del self.paths[next(iter(self.paths))]
 
     def note_rejected(self, item: str, met: Iterable[str]) -> None:
-        """The item did not land together with these."""
+        """Record that the item did not land together with these."""
         for other in met:
             if other != item:
                 self.pairs[frozenset((item, other))] = None
@@ -56,12 +56,12 @@ class LearnedOverlap:
             del self.pairs[next(iter(self.pairs))]
 
     def forget(self, item: str) -> None:
-        """The item has landed."""
+        """Remove an item that has landed."""
         self.paths.pop(item, None)
         self.pairs = {pair: None for pair in self.pairs if item not in pair}
 
     def met(self, item: str, others: Iterable[str]) -> str | None:
-        """Why the item should rather not be worked on beside these; ``None`` where nothing is known against it."""
+        """Return why the item should not run beside these; None if there is no known reason."""
         own = self.paths.get(item, frozenset())
         for other in others if own or self.pairs else ():
             if frozenset((item, other)) in self.pairs:

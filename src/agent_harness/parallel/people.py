@@ -1,4 +1,6 @@
-"""What a person asks about parallel runs of a project, from a process of their own: its workspaces and its queue."""
+"""Questions and requests of a person about parallel runs of a project, from a separate process: workspaces and
+queue.
+"""
 
 import os
 import shlex
@@ -24,38 +26,42 @@ from agent_harness.parallel.workspaces import Workspace
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
-"""How long the threads of a process that was killed may keep its locks."""
+"""Seconds that the threads of a killed process may keep its locks."""
 _COMMANDS = {requests.RECALL: "cancel"}
-"""Commands that have another name than their request on disk."""
+"""Commands whose name differs from their request on disk."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Those of one project; ``folder`` is where they are kept, and need not be there."""
+    """Parallel runs of one project; ``folder`` need not exist."""
 
     root: str
     folder: str
     git: Git | None
     own: Sequence[str]  # patterns of the harness's own files
-    snapshot: str | None = None  # where it is shown what a run does
+    snapshot: str | None = None  # path of the snapshot of a run
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
-        """The process of the run that is under way."""
+        """Return the process of the running run; None if there is none."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
-        """What the ledger folds to. ``NothingEligible`` where there is none."""
+        """Return the plan of the ledger. Raise ``NothingEligible`` if there is none."""
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
-            raise StateDamaged(f"{ledger.path} is gone, and attempts are there that it has told of", hint=REBUILD)
+            raise StateDamaged(
+                f"{ledger.path} is missing, although there are attempts that it had recorded", hint=REBUILD
+            )
         if not ledger.events:
             raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """How many workers the run had that has landed on the branch here what no remote has yet; 0: none has."""
+        """Return the number of workers of the run whose landings on this branch no remote has yet; 0 if there are
+        none.
+        """
         with suppress(HarnessError):
             plan = self.plan()
             is_here = self.git is not None and self.git.branch() == plan.branch
@@ -68,36 +74,36 @@ class ParallelRuns:
         return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
     def workspace_list(self) -> JsonObject:
-        """Each workspace: the item that was worked on there last, its size, since when, and its state."""
+        """Return each workspace: its last item, size, time and state."""
         found = [_shown(each) for each in self._existing().values()]
         follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """What else is among the workspaces: folders that could be no rescue, and what nobody of ours has made."""
+        """Return the other folders among the workspaces: failed rescues, and foreign folders."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
     def workspace_path(self, name: str) -> JsonObject:
-        """The folder of a workspace. ``UsageError`` names those that are there."""
+        """Return the folder of a workspace. Raise ``UsageError``, which names the existing ones."""
         known = self._existing()
         if name not in known:
-            told = f"there is no workspace {name}" + (f"; there are {', '.join(known)}" if known else "")
+            told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
             raise UsageError(told, hint="harness workspace list" if known else BEGIN)
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Removes the workspaces that nobody uses, once what only they have is in a rescue; SC-13.
+        """Remove unused workspaces, after their work is in a rescue; SC-13.
 
-        ``Busy`` while a run is under way. What the next run goes on with stays.
+        Raise ``Busy`` while a run exists. Keep the workspaces that the next run needs.
         """
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
         if not known:
             return {"removed": [], "kept": [], "next": "harness status"}
         if self.git is None:
-            raise UnsafeTree("there is no git repository here any more, so that nothing can be rescued into it")
+            raise UnsafeTree("There is no git repository here any more, so nothing can be rescued")
         with run_held(self.folder, hint="wait for it, or end it: harness pause"):
             ledger = Ledger(self.folder, only_read=True)
             plan = ledger.folded()
@@ -131,10 +137,10 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Has the coordinator do something; what it has done, as the event of its ledger, and as a sentence: ``said``.
+        """Send a request to the coordinator. Return the event of its ledger, and a sentence: ``said``.
 
-        What concerns the queue is done here where no run is under way. ``NothingEligible`` where there is none to ask,
-        ``Busy`` where it does not answer in time.
+        Requests about the queue are handled here if there is no run. Raise ``NothingEligible`` if another request
+        finds no run, ``Busy`` if there is no answer in time.
         """
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
@@ -143,14 +149,14 @@ class ParallelRuns:
         is_asked = event is not None
         if event is None:
             if verb not in requests.OF_QUEUE:
-                raise NothingEligible("no parallel run is under way here", hint=BEGIN)
+                raise NothingEligible("No parallel run is running here", hint=BEGIN)
             event = self._done_here(verb, args)
         follows = "harness queue" if verb in requests.OF_QUEUE else "harness status"
         follows = follows if is_asked else self.queue()["next"]
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
-        """The event that the coordinator answers with; ``None`` where the run has ended without one."""
+        """Return the coordinator's event; None if the run ended without an answer."""
         mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
@@ -179,7 +185,7 @@ class ParallelRuns:
 
     def _done_here(self, verb: str, args: JsonObject) -> JsonObject:
         self.plan()
-        with run_held(self.folder, hint="the same command again", told="a parallel run has just begun here"):
+        with run_held(self.folder, hint="the same command again", told="a parallel run has just started here"):
             ledger = Ledger(self.folder)
             kind, members = requests.granted(ledger.folded(), verb, args)
             if kind == "dropped" and self.git is not None:
@@ -192,7 +198,7 @@ class ParallelRuns:
     # ---- the queue
 
     def queue(self) -> JsonObject:
-        """What waits to land, in its order, as the ledger has it; also of a run that is dead or over."""
+        """Return the queue in order, as in the ledger; also for a dead or finished run."""
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
@@ -204,14 +210,14 @@ class ParallelRuns:
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
-        """Makes the ledger anew from refs, results and the project's own files, and says what could not be known.
+        """Rebuild the ledger from refs, results and the project's own files, and report the unknown rest.
 
-        ``NothingEligible`` where it can be read, ``Busy`` while a run is under way.
+        Raise ``NothingEligible`` if it is readable, ``Busy`` while a run exists.
         """
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
         if self.git is None:
-            raise UnsafeTree("there is no git repository here any more, and its refs are what is known")
+            raise UnsafeTree("There is no git repository here any more; its refs are needed for a rebuild")
         self._refuse_readable()
         left = self.left()
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
@@ -230,23 +236,24 @@ class ParallelRuns:
     def _refuse_readable(self) -> None:
         with suppress(StateDamaged):
             self.plan()
-            raise NothingEligible("the journal can be read; nothing has to be made anew", hint="harness queue")
+            raise NothingEligible("The journal is readable; there is nothing to rebuild", hint="harness queue")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForeseenRun:
-    """What the next run begins with, as far as that can be known here."""
+    """Expected start of the next run, as far as it can be known here."""
 
     plan: RunPlan
     unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
 
 
 def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenRun:
-    """What the next run of so many workers begins with; changes nothing. ``StateDamaged`` as that would be.
+    """Return the expected start of the next run with so many workers; change nothing. Raise ``StateDamaged`` as the
+    run would.
 
-    While a run is under way it is that one's own plan. Of one that was killed, what came of its attempts is taken
-    in, and those that nothing came of are over; but for those that were given to workers ``elsewhere``, which a run
-    that has such workers, too, asks for: they count as under way.
+    While a run exists, this is its own plan. After a killed run, results of its attempts are taken in, and attempts
+    without a result are over. Attempts given to workers ``elsewhere`` count as running, because a run with such
+    workers asks for them.
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
@@ -269,7 +276,7 @@ def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenR
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """``UnsafeTree`` where the branch that is named, or checked out, was deleted under the run before."""
+    """Raise ``UnsafeTree`` if the named or checked-out branch was deleted under the run before."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -281,7 +288,9 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Who has signed a lock file and lives; the lock itself is not touched, so that nobody is kept from taking it."""
+    """Return the living process that signed a lock file. Do not touch the lock, so that nobody is kept from taking
+    it.
+    """
     try:
         found = Owner.from_record(files.read_json(lock))
     except (OSError, HarnessError):
@@ -290,7 +299,7 @@ def _holder(lock: str) -> Owner | None:
 
 
 def queue_rows(plan: RunPlan) -> list[JsonObject]:
-    """What is being verified to land, then what waits for that, in its order."""
+    """Return the rows under verification, then the waiting ones, in order."""
     rows = [
         _queued(plan, item, batch.id)
         for batch in plan.under_way
@@ -332,7 +341,7 @@ def _shown(workspace: Workspace) -> JsonObject:
 
 
 def _size(folder: str) -> int:
-    """Of all files in a folder, which may change meanwhile."""
+    """Return the bytes of all files in a folder, which may change meanwhile."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

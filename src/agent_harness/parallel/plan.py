@@ -1,8 +1,8 @@
-"""What a parallel run knows: pure, and without a clock.
+"""State of a parallel run: pure, without a clock.
 
-``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest is folding the whole.
+``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest equals folding the whole.
 
-An item is ``open`` unless the plan says otherwise; whether it may be worked on is the truth file's to say.
+An item is ``open`` unless the plan says otherwise; the truth file says whether it may be started.
 """
 
 from collections.abc import Iterable
@@ -29,17 +29,17 @@ MOVES: dict[tuple[str, str], str] = {
     (LANDING, "landed"): LANDED,
     (LANDED, "reopened"): OPEN,
 }
-"""(state, event or how an attempt ended) -> state; an event of a job that is not the item's last changes nothing."""
+"""(state, event or end of an attempt) -> state; an event of a job that is not the item's last changes nothing."""
 
 LOST_TIMES = 3
-"""Attempts in a row of which nothing came back, not even that they had failed: then the item waits for a person."""
+"""Attempts in a row without any report, not even of a failure, after which the item waits for a person."""
 BARREN = 3
-"""Attempts in a row, beyond one for each worker, that ended without anything to judge: then the agent is what fails."""
+"""Attempts in a row, beyond one per worker, that ended without anything to verify: then the agent itself is failing."""
 
 
 @dataclass
 class ItemProgress:
-    """What the plan knows of one item."""
+    """State of one item in the plan."""
 
     state: str = OPEN
     fence: int = 0  # of its last job
@@ -53,8 +53,8 @@ class ItemProgress:
     lost: int = 0  # in a row
     rejections: int = 0
     fix: JsonObject | None = None  # what its next attempt has to repair
-    last_fix: JsonObject | None = None  # why it was sent back last, also where it is made anew then
-    own: str = ""  # the commit on the branch that has its work, where that is to be fixed
+    last_fix: JsonObject | None = None  # why it was rejected last, also if it starts again then
+    own: str = ""  # the commit on the branch with its work, if that is to be fixed
     breaks: tuple[str, ...] = ()  # items that its landing has broken, until it lands again
     why: str = ""  # it is parked
     since: str = ""  # when its candidate was proven
@@ -63,7 +63,7 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Candidates that land together: the head of each prefix, and what is known of it."""
+    """Candidates that land together: the commit of each prefix, and the state of its verification."""
 
     id: int
     members: list[str]
@@ -77,14 +77,14 @@ class LandingBatch:
 
     @property
     def may_land_whole(self) -> bool:
-        """Whether nothing that is known speaks against that."""
+        """True if no known result is against it."""
         search = self.search
         return not (search.high or search.contradicts or search.broken > 1)
 
 
 @dataclass
 class JoinedHead:
-    """What has landed, on top of what the remote has: what the branch gets once it is verified."""
+    """Landed commits on top of the remote's: the branch moves there once it is verified."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -94,18 +94,18 @@ class JoinedHead:
 
 @dataclass
 class RunPlan:
-    """The run so far."""
+    """State of the run so far."""
 
     run: str = ""
-    engine: str = ""  # whose workers it has; none named: those of this machine
+    engine: str = ""  # of its workers; empty: those of this machine
     branch: str = ""
     workers: int = 1
     asked: int = 0  # workers by the command line
     batch_max: int = 8
     mends: int = 2
     window: int = 1  # batches verified at once, each on top of the one before it
-    head: str = ""  # of the branch, as far as somebody vouches for it
-    suspect: str = ""  # a head that somebody else made
+    head: str = ""  # of the branch, as far as it is trusted
+    suspect: str = ""  # a head that another process made
     works: dict[str, ItemProgress] = field(default_factory=dict)
     busy: dict[str, None] = field(default_factory=dict)  # items that are neither open nor done
     queue: list[str] = field(default_factory=list)  # ready, in the order of landing
@@ -113,7 +113,7 @@ class RunPlan:
     batch: LandingBatch | None = None  # on the head
     ahead: list[LandingBatch] = field(default_factory=list)  # on top of the one before, should all of that land
     size: int = 8
-    blocked: str = ""  # why nothing new is begun: a question for a person
+    blocked: str = ""  # why nothing new starts: a question for a person
     blocked_at: str = ""  # the commit that the question is about
     blocked_by: tuple[str, ...] = ()  # what does not prove itself there
     shut: dict[str, str] = field(default_factory=dict)  # slots that cannot be set up -> the last lines of that
@@ -127,7 +127,7 @@ class RunPlan:
     trials: int = 0
     spent_usd: float = 0.0
     landed: list[JsonObject] = field(default_factory=list)
-    combined: bool = False  # something landed on what it was not proven together with
+    combined: bool = False  # something landed on work that it was not proven with
     audited: bool = False  # and everything was proven once more since
     unpushed: str = ""  # what landed last, and is to be pushed
     push_problem: str = ""  # why it cannot be: nothing lands on top of it in this run
@@ -137,11 +137,11 @@ class RunPlan:
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
-        """That of an item."""
+        """Return the state of an item."""
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """The items that are in one of these, none of which is ``open`` or ``landed``."""
+        """Return the items in one of these states, none of which is ``open`` or ``landed``."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -155,20 +155,20 @@ class RunPlan:
 
     @property
     def under_way(self) -> list[LandingBatch]:
-        """The batches that are to land, in their order."""
+        """The batches to land, in order."""
         return [self.batch, *self.ahead] if self.batch else []
 
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
-        """Takes one event in."""
+        """Apply one event."""
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:
         return self._set(item, MOVES[self.work(item).state, how])
 
     def _on_run(self, event: JsonObject) -> None:
-        if event["run"] != self.run or event["workers"] != self.asked:  # the same command goes on where it was
+        if event["run"] != self.run or event["workers"] != self.asked:  # the same command continues the run
             self.workers = self.asked = event["workers"]
         self.run, self.branch, self.head = event["run"], event["branch"], event["head"]
         self.engine = event.get("engine", "")
@@ -179,7 +179,7 @@ class RunPlan:
         self.shut = {}
         self.push_problem, self.push_waits = "", ""
         self.unpushed = event.get("unpushed") or self.unpushed
-        self.spent_usd += event.get("spent_usd") or 0.0  # as far as it is known of a journal that was made anew
+        self.spent_usd += event.get("spent_usd") or 0.0  # as far as a rebuilt journal knows it
         self.combined = self.combined or bool(event.get("unaudited"))
         if self.batch and not self.batch.landing:  # one of its members may have been rejected, and be worked on again
             self._on_released({"singly": False})
@@ -197,7 +197,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """What the next run has to know of this one."""
+        """Return the rows that the next run needs from this one."""
         return [
             {
                 "item": item,
@@ -309,7 +309,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """What is verified on a head that there will not be goes back into the queue, in its order."""
+        """Put the members of batches ahead back into the queue, in order: their head will not exist."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -412,7 +412,7 @@ class RunPlan:
     def _on_slot_shut(self, event: JsonObject) -> None:
         self.shut[event["slot"]] = event["tail"]
 
-    # ---- what a person has asked for
+    # ---- requests of a person
 
     def _on_scaled(self, event: JsonObject) -> None:
         self.workers = event["workers"]
@@ -432,21 +432,21 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """From where and to where the branch is to be moved: that is written down, and may be done half."""
+        """The old and new commit of a branch move that is written down and may be half done; else None."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Items whose landing broke others and is not fixed, with those: the branch does not prove them."""
+        """Items whose landing broke others and is not fixed, with those others: the branch does not prove them."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """What has landed and is at no remote, and ``why``; ``None`` where nothing is left to be pushed.
+        """The landed commit that no remote has, with ``why``; None if there is nothing to push.
 
-        ``message`` says it in a line. Whoever runs next takes it along, unless a person has to pull before.
+        ``message`` is a line for a person. The next run pushes it, unless a person has to pull first.
         """
         if not self.unpushed:
             return None
@@ -456,7 +456,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """Those of the slots that there are now which cannot be set up."""
+        """The current slots that cannot be set up."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
@@ -468,7 +468,7 @@ class RunPlan:
 
 
 def fold(events: Iterable[JsonObject]) -> RunPlan:
-    """The plan after these events."""
+    """Return the plan after these events."""
     plan = RunPlan()
     for event in events:
         plan.apply(event)

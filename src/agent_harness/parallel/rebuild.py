@@ -1,12 +1,12 @@
-"""A ledger from what is on the disk, where there is none, or none that can be read: ``harness queue rebuild``.
+"""Rebuild a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
 
-What the project shows as a job's is that job's again: its result, where there is one, is taken in by the next run
-as any other, and what came to nothing is lost. A candidate that the branch has already, by its trailers, is carried to
-its end instead of landing again. Candidates that are nobody's become rescues.
+A job that the project still shows keeps its item: the next run takes in its result, if there is one; a job without a
+result counts as lost. A candidate that is on the branch already, by its trailers, is completed instead of landed
+again. A candidate without an owner becomes a rescue.
 
-What a ledger alone knows is taken from the part of the old one before its damage, else from the journal of the run
-before: what was sent back, held, parked, spent and not pushed. Neither is believed against refs and results. What is
-left is not guessed: ``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
+Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the
+old one, else from the journal of the run before. Refs and results take precedence over both. The rest is not guessed:
+``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
 """
 
 import os
@@ -30,10 +30,10 @@ from agent_harness.session import parallel_settings
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
 _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "mends")}  # the next run says its own
 SENT_BACK = "sent_back"
-"""Why a candidate is to be fixed, where that is not known any more."""
+"""Reason for a fix whose real reason is no longer known."""
 UNKNOWN = (
-    "how often an item was sent back, and what it had to fix: its next attempt begins on the branch",
-    "which candidates a person had held, and their order, apart from when they were proven",
+    "how often an item was rejected, and what it had to fix: its next attempt starts from the branch",
+    "which candidates a person had held, and their order, except by the time of their proof",
     "what attempts have cost of which nothing is left, and what `harness scale` had said",
     "which landing was not pushed yet: the next one takes it along",
 )
@@ -41,17 +41,17 @@ UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class LeftRun:
-    """What the project's own files say of a run that is dead."""
+    """State of a dead run according to the project's own files."""
 
     workers: int
-    branch: str | None  # where it was named
+    branch: str | None  # if it was named
     claims: Mapping[str, str]  # the order of each item that it has
-    rejected: Mapping[str, int] = field(default_factory=dict)  # how often an item was sent back, where that is told
+    rejected: Mapping[str, int] = field(default_factory=dict)  # number of rejections of an item, if known
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftJob:
-    """A job as its folder has it."""
+    """A job according to its folder."""
 
     id: str
     item: str
@@ -59,13 +59,13 @@ class LeftJob:
     fence: int
     slot: str
     base: str
-    since: float  # when its result was written, in seconds of the epoch; 0: there is none
-    commit: str  # of the candidate; empty where nothing was accepted
+    since: float  # when its result was written, in seconds of the epoch; 0: no result
+    commit: str  # of the candidate; empty if it was not accepted
 
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """What can be read of a journal: ``plan`` after so many ``lines``; ``where`` it is, for a person."""
+    """Readable part of a journal: ``plan`` after ``lines`` lines; ``where`` is its location, for a person."""
 
     plan: RunPlan = field(default_factory=RunPlan)
     lines: int = 0
@@ -76,7 +76,7 @@ class EarlierJournal:
 
 @dataclass(kw_only=True)
 class Rebuilt:
-    """What was found, and what it says."""
+    """Result of a rebuild."""
 
     run: str
     workers: int
@@ -84,13 +84,13 @@ class Rebuilt:
     jobs: list[LeftJob] = field(default_factory=list)  # that the project shows as such
     landed: list[str] = field(default_factory=list)  # items of these that the branch has
     rescues: list[str] = field(default_factory=list)
-    carried: list[JsonObject] = field(default_factory=list)  # what is known of each item
+    carried: list[JsonObject] = field(default_factory=list)  # known facts of each item
     parked: dict[str, str] = field(default_factory=dict)
     unpushed: str = ""
-    kept: str = ""  # where the old ledger is
+    kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
-        """What a person is told."""
+        """Return the report for a person."""
         ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
@@ -99,7 +99,7 @@ class Rebuilt:
             "Proven, and waiting to land": ready,
             "On the branch, and not written down yet": self.landed,
             "Begun, and without a result": lost,
-            "Nobody's any more, and in a rescue": self.rescues,
+            "Without an owner, and kept in a rescue": self.rescues,
             "Sent back": back,
             "Held by a person, until harness queue release": held,
             "Waits for a person": [f"{item} ({why})" for item, why in self.parked.items()],
@@ -107,20 +107,20 @@ class Rebuilt:
             "The old one is kept": [self.kept] * bool(self.kept),
         }
         before = self.before
-        lines = [f"The journal is made anew, from refs and results: run {self.run}."]
-        lines += [f"Beyond these counts what is told by {before.where}."] if before.lines else []
+        lines = [f"The journal is rebuilt from refs and results: run {self.run}."]
+        lines += [f"The rest comes from {before.where}."] if before.lines else []
         lines += [f"{name}: {', '.join(found)}" for name, found in rows.items() if found]
         since = f", of what was after {before.where}" if before.lines else ""
-        return [*lines, f"What cannot be known{since}:", *(f"  {each}" for each in UNKNOWN)]
+        return [*lines, f"Unknown{since}:", *(f"  {each}" for each in UNKNOWN)]
 
 
 def _times(carried: JsonObject) -> str:
     times = f"{carried['bounces']} time{'s' if carried['bounces'] != 1 else ''}"
-    return f"{times}, to be mended" if carried["mend"] else times
+    return f"{times}, to be fixed" if carried["mend"] else times
 
 
 def is_missing(folder: str) -> bool:
-    """Whether there are jobs, and no ledger that tells of them."""
+    """Return True if there are jobs but no ledger."""
     with suppress(OSError):
         return not os.path.exists(os.path.join(folder, "ledger.jsonl")) and bool(
             os.listdir(os.path.join(folder, "orders"))
@@ -129,7 +129,7 @@ def is_missing(folder: str) -> bool:
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
-    """The same at the start of a run, where somebody has taken the ledger away: SC-14."""
+    """Rebuild the ledger at the start of a run, if it is missing: SC-14."""
     if not is_missing(folder):
         return
     with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
@@ -138,9 +138,9 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Puts a ledger in the place of what is there; the old one is kept among the runs that are over.
+    """Replace the ledger; the old one is kept among the finished runs.
 
-    Repeatable: refs and results stay as they are.
+    Repeatable: refs and results do not change.
     """
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
@@ -189,7 +189,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """The journal that is there as far as it can be read, else that of the run before."""
+    """Return the readable part of the current journal, else that of the run before."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
@@ -201,7 +201,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """A journal up to what cannot be read, or cannot have happened; none where nothing of it is this project's."""
+    """Return a journal up to its first unreadable or impossible event; None if no event belongs to this project."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -225,13 +225,13 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
-    """Where an item was in the queue; those that were not in it come last."""
+    """Return a function from an item to its position in the queue. Items outside the queue come last."""
     order = [item for batch in plan.under_way for item in batch.members] + plan.queue
     return lambda item: order.index(item) if item in order else len(order)
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """The last landing, where the remote has not got it as far as is known."""
+    """Return the last landing that the remote is not known to have; empty if there is none."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -245,7 +245,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """What is known of each item: by its last job, and by what was told of it before."""
+    """Return a row for each item: from its last job, and from earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -268,7 +268,7 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Whether its candidate is not to land as it is, though whoever was killed has not given the item back yet."""
+    """Return True if its candidate was rejected, even if the killed run had not returned the item yet."""
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 
@@ -277,25 +277,25 @@ def _is_kept(git: Git, *commits: str) -> bool:
     return all(each and git.commit_of(each) for each in commits)
 
 
-# ---- what is on the disk
+# ---- state on disk
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """The folders of jobs by their paths, with what their names say."""
+    """Return the folders of jobs by path, with the parts of their names."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """The commits that results of jobs call proven."""
+    """Return the proven commit of each job whose result is accepted."""
     results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
     return {job: str(result.get("commit")) for job, result in found.items()}
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """The attempts whose folders are there and say what their names say."""
+    """Return the attempts whose folder exists and agrees with its name."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
@@ -322,7 +322,7 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """The last order of each item."""
+    """Return the last job of each item."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -336,7 +336,7 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """The landing that was carried out as far as the branch: the next run repeats what follows."""
+    """Write the landing that got as far as the branch: the next run repeats the remaining steps."""
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return
@@ -353,7 +353,7 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
 
 
 def _kept(folder: str) -> str:
-    """Where what is there of a ledger is kept; nothing where there is none."""
+    """Move the present ledger, if any, among the finished runs. Return its new path, or an empty text."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     if not os.path.lexists(path):
         return ""
@@ -361,5 +361,5 @@ def _kept(folder: str) -> str:
     number = 1
     while os.path.lexists(kept := os.path.join(runs, f"damaged-{number}.jsonl")):
         number += 1
-    journals.renamed(path, kept)  # whatever it is; a run that finds none makes it anew by itself
+    journals.renamed(path, kept)  # a run that finds no ledger rebuilds it by itself
     return kept

@@ -1,13 +1,13 @@
-"""What a person may ask of a parallel run: what follows from it, a rule, and how it reaches the coordinator.
+"""Requests of a person to a parallel run: the rule that grants them, and their way to the coordinator.
 
-``granted`` turns a request into an event of the ledger, by what the plan knows; what cannot be is an error that names
-what can. ``told`` says of such an event what a person is told. Requests are files in ``parallel/mailbox``:
+``granted`` turns a request into an event of the ledger, using the plan; an impossible request is an error that names
+the possible ones. ``told`` describes such an event to a person. Requests are files in ``parallel/mailbox``:
 
-    ID.json          {"id", "verb", "args", "by", "at"}, made by whoever asks
-    ID.taken.json    the same, once the coordinator is at it: by rename, so that nobody can take it back any more
-    ID.answer.json   from the coordinator; whoever asked takes it away
+    ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
+    ID.taken.json    the same, once the coordinator handles it: renamed, so that it can no longer be withdrawn
+    ID.answer.json   written by the coordinator, removed by the requester
 
-A request whose asker has died is forgotten. Whatever else is there is named once, and left alone.
+A request whose requester has died is discarded. Any other file is reported once and left alone.
 """
 
 import os
@@ -29,7 +29,7 @@ from agent_harness.session.parallel_settings import MOST_WORKERS
 SCALE, RECALL = "scale", "recall"
 HOLD, RELEASE, DROP, FIRST = "hold", "release", "drop", "first"
 OF_QUEUE = (HOLD, RELEASE, DROP, FIRST)
-"""Verbs about candidates, which need no run that is under way."""
+"""Verbs about candidates; they work without a running run."""
 _NAME = re.compile(r"([0-9a-f]{24})(\.taken|\.answer)?\.json")
 _LONGEST = 64 * 1024
 _HALF = re.compile(r"[0-9a-f]{24}\.(taken\.|answer\.)?json\.tmp\..*")
@@ -37,17 +37,19 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """The type of the event that follows, and its members. ``UsageError``, or ``Busy`` for what is landing now."""
+    """Return the type and members of the resulting event. Raise ``UsageError``, or ``Busy`` if the candidate is
+    landing now.
+    """
     if verb == SCALE:
         workers = args.get("workers")
         if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
-            raise UsageError(f"a run has 1 to {MOST_WORKERS} workers", hint="harness scale 4")
+            raise UsageError(f"workers must be between 1 and {MOST_WORKERS}, got {workers!r}", hint="harness scale 4")
         return "scaled", {"workers": workers}
     item = str(args.get("item"))
     if verb == RECALL:
         return _recalled(plan, item)
     if verb not in OF_QUEUE:
-        raise UsageError(f"a parallel run knows no {verb}", hint="harness queue --help")
+        raise UsageError(f"Unknown request to a parallel run: {verb}", hint="harness queue --help")
     item = item if item in plan.busy or item in plan.held else item.removeprefix("#")
     kind, known = _of_queue(plan, verb)
     if item not in known:
@@ -60,7 +62,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
-    """The type of the event, and the items that it may be about."""
+    """Return the type of the event, and the items that the verb applies to."""
     return {
         HOLD: ("held", plan.in_state(READY, WORKING)),
         RELEASE: ("unheld", [*plan.held]),
@@ -87,7 +89,7 @@ def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str
 
 
 def told(event: JsonObject) -> str:
-    """What a person is told of an event that they have asked for."""
+    """Return the sentence that describes a requested event to a person."""
     item = event.get("item")
     match event["type"]:
         case "scaled":
@@ -108,7 +110,7 @@ def told(event: JsonObject) -> str:
 
 
 class Mailbox:
-    """That of the runs in ``folder``."""
+    """Mailbox of the runs in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "mailbox")
@@ -120,7 +122,7 @@ class Mailbox:
     # ---- who asks
 
     def post(self, verb: str, args: JsonObject) -> str:
-        """Leaves a request; its id."""
+        """Write a request and return its id."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         request = secrets.token_hex(12)
         known = {"id": request, "verb": verb, "args": args, "by": owner.current().as_record(), "at": clock.timestamp()}
@@ -128,7 +130,7 @@ class Mailbox:
         return request
 
     def answered(self, request: str) -> JsonObject | None:
-        """The answer, which is there once."""
+        """Return the answer and remove it; None if there is none yet."""
         path = self._path(request, ".answer")
         try:
             found = files.read_json(path)
@@ -138,7 +140,7 @@ class Mailbox:
         return found
 
     def withdraw(self, request: str) -> bool:
-        """Takes a request back; false where the coordinator is at it, or has answered."""
+        """Withdraw a request. Return False if the coordinator has already taken or answered it."""
         try:
             os.unlink(self._path(request))
         except FileNotFoundError:
@@ -146,17 +148,17 @@ class Mailbox:
         return True
 
     def forget(self, request: str) -> None:
-        """Nothing of it is left."""
+        """Remove all files of a request."""
         for kind in ("", ".taken", ".answer"):
             files.unlink(self._path(request, kind))
 
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """The requests that are to be answered, in the order in which they were made."""
+        """Yield the requests to answer, oldest first."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
-        except OSError:  # none, or one that was taken back in this moment
+        except OSError:  # none, or one that was withdrawn at this moment
             return
         for entry in entries:
             found = _NAME.fullmatch(entry.name)
@@ -190,7 +192,7 @@ class Mailbox:
         return found if is_known and isinstance(found.get("id"), str) else None
 
     def _forget_stale(self, entry: "os.DirEntry[str]") -> None:
-        """What somebody who died has left here."""
+        """Remove a file left by a process that died, once it is stale."""
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                 os.unlink(entry.path)
@@ -198,10 +200,10 @@ class Mailbox:
     def _name(self, name: str, say: Callable[[str], None]) -> None:
         if name not in self._named:
             self._named.add(name)
-            say(f"{os.path.join(self._folder, name)} is no request, and is ignored")
+            say(f"{os.path.join(self._folder, name)} is not a request; it is ignored")
 
     def answer(self, request: str, found: JsonObject) -> None:
-        """Answers a request, which is done with that."""
+        """Answer a request, which ends it."""
         with suppress(HarnessError, OSError):
             files.write_json(self._path(request, ".answer"), {"id": request, **found}, follow=False)
         files.unlink(self._path(request, ".taken"))

@@ -1,8 +1,8 @@
-"""What an accepted item has brought, taken out of the present head again: one commit, made as objects.
+"""Removal of an accepted item's changes from the present head: one commit, made as objects.
 
-Nothing is rewritten, and no index, work tree or merge state is touched: a conflict is an answer. Who takes an item back
-judges the commit before a branch moves to it. What comes of that is written down before its first step, so that a kill
-in the middle leaves it for whoever comes next. Source: ``faces.md`` F-STORY-2.
+No history is rewritten, and no index, work tree or merge state is touched: a conflict is a result. The caller
+verifies the commit before a branch moves to it. The decision is written down before its first step, so that the next
+process can finish it after a kill. Source: ``faces.md`` F-STORY-2.
 """
 
 import os
@@ -21,24 +21,24 @@ from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 UNDO, REDO = "undo", "redo"
-"""The words of a person in the ledger by which an item was taken back, and by which it came again."""
+"""Words in the ledger for an item that a person took back, or restored."""
 _SHORTEST = 7  # characters of a commit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """What a commit would change of the files of a project."""
+    """Changes of a commit to the files of a project."""
 
     paths: tuple[str, ...]  # the harness's own files aside
     come: frozenset[str]  # of all files
     gone: frozenset[str]
 
 
-# ---- what is taken back
+# ---- selection
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """The ids of the items of which the session that ``S8`` names had work accepted; none for any other word."""
+    """Return the ids of the items accepted in the session that ``S8`` names; none for any other word."""
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -50,7 +50,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def undone_by(path: str, word: str) -> ClaimVerdict | None:
-    """The line of the person who took an item back by the commit that the word begins; ``None`` where none is."""
+    """Return the ledger line of the undo whose commit begins with the word; None if there is none."""
     if len(word) < _SHORTEST or not word.isalnum():
         return None
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -58,7 +58,7 @@ def undone_by(path: str, word: str) -> ClaimVerdict | None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """The last line by which work on the item was accepted that the head still has; ``None`` where no such is."""
+    """Return the item's last accepted line whose commit the head still has; None if there is none."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -71,7 +71,7 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """The commit before the work of this verdict: what has landed beside it meanwhile is none of it."""
+    """Return the commit before the work of this verdict, without work that landed beside it."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -79,7 +79,7 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """The branch that is checked out and its commit. ``UnsafeTree`` where git is in the middle of something."""
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or similar."""
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -91,9 +91,10 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """The tree of ``head`` without what came between two commits of its history; ``own`` files are as in the head.
+    """Return the tree of ``head`` without the changes between two commits of its history; ``own`` files stay as in
+    the head.
 
-    ``Refused`` where later work has changed the same lines; it names the files.
+    Raise ``Refused``, with the files, if later work has changed the same lines.
     """
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
@@ -118,10 +119,10 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """What moving from ``head`` to ``commit`` would change.
+    """Return the changes of a move from ``head`` to ``commit``.
 
-    ``UnsafeTree`` where a file of a person is in the way: one that is not committed, but for those of ``free``, or an
-    ignored one where a file would come. One that is as it would be already, as a kill leaves it, is not.
+    Raise ``UnsafeTree`` if a person's file is in the way: an uncommitted one that is not in ``free``, or an ignored
+    one at the path of a new file. A file that already has its new content, as after a kill, is not in the way.
     """
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
@@ -143,7 +144,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """One that is decided and judged, with all that its end needs."""
+    """A decided and verified reversal, with all data for its completion."""
 
     item: str
     again: bool  # the item comes back
@@ -157,7 +158,7 @@ class Reversal:
     files_read: tuple[str, ...] = ()  # by tests, where some count again
 
     def line(self) -> ClaimVerdict:
-        """The person's, for the ledger."""
+        """Return the person's line for the ledger."""
         return ClaimVerdict(
             id=f"undo {self.commit}",
             item=self.item,
@@ -170,19 +171,19 @@ class Reversal:
         )
 
     def has_moved(self, git: Git) -> bool:
-        """Whether the branch has the commit by now."""
+        """Return True if the branch has the commit by now."""
         tip = git.commit_of(self.branch)
         return tip is not None and git.commit_of(self.commit) is not None and git.ancestor(self.commit, tip)
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Writes it down, durably; where there is no place for it, a kill in the middle is not fixed."""
+    """Write the decision durably; without a path, a kill in the middle is not repaired."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
 
 def decided(path: str | None) -> Reversal | None:
-    """The one that was being carried out when its process died; ``None`` where none is, or what is there is no such."""
+    """Return the reversal that a dead process left unfinished; None if there is none, or it is invalid."""
     if path is None or not os.path.exists(path):
         return None
     try:
@@ -195,6 +196,6 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Nothing of it is left to be done."""
+    """Remove the record of a finished reversal."""
     if path is not None:
         files.unlink(path)

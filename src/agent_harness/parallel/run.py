@@ -1,7 +1,7 @@
-"""``harness run --workers N`` up to its coordinator, and ``--dry-run``: what such a run begins with.
+"""``harness run --workers N`` up to its coordinator, and the preview of ``--dry-run``.
 
-A protocol opens its project, makes whole what was left there, and gives its ``Home``; what is alike in all of them is
-here: where the work lands, where the run is kept, whose workers carry it out, the terms, and what comes next.
+A protocol opens its project, repairs interrupted work, and passes its ``Home``. The common part is here: the target
+branch, the folder of the run, the engine, the terms, and the next command.
 """
 
 import os
@@ -31,23 +31,23 @@ INTERRUPTED: Mapping[str, object] = {
     "message": "Interrupted; the next run goes on.",
     "exit_code": 130,
 }
-"""The answer of a run whose coordinator was not asked to end, but ended."""
+"""Answer of a run whose coordinator was interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunWish:
-    """What a person asks of a run, alike in every protocol."""
+    """Options of a run, common to all protocols."""
 
     workers: int
     agents: Sequence[str]  # specifications, in their order
     policy: RefusalPolicy
     max_attempts: int | None = None
-    branch: str | None = None  # that the work lands on; the one that is checked out where none is named
-    only_land: bool = False  # what an earlier run has proven lands, what it had under way is given back
+    branch: str | None = None  # that the work lands on; None: the checked-out one
+    only_land: bool = False  # proven work of an earlier run lands, its running work is released
     lend: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
 
     def told_attempts(self) -> JsonObject:
-        """What of it every attempt is told."""
+        """Return the options that every attempt gets."""
         return {"agents": [*self.agents], "wait": self.policy.wait, "now": self.policy.ignore_once}
 
 
@@ -58,18 +58,20 @@ def existing_folder(stands_for: str, project: str) -> str | None:
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """The same, made where it is missing. ``Refused`` where nothing can be kept outside of the project."""
+    """Return the same folder, created if it is missing. Raise ``Refused`` if nothing can be stored outside the
+    project.
+    """
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
-        raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+        raise Refused("Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder")
     os.makedirs(folder := os.path.join(found, "parallel"), mode=0o700, exist_ok=True)
     return folder
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """The full name of the branch that is named, or checked out. ``UnsafeTree`` where there is none, or no commit.
+    """Return the full name of the named or checked-out branch. Raise ``UnsafeTree`` if there is none, or no commit.
 
-    Where the run that is kept in ``folder`` had it and it was deleted since, the error says how it comes back.
+    If the run kept in ``folder`` used a branch that was deleted since, the error says how to restore it.
     ``otherwise`` is the command that needs neither.
     """
     if git is not None and folder is not None:
@@ -81,7 +83,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A run that has where it is kept, where it lands and whose workers it has, and no coordinator yet."""
+    """A run with its folder, branch and engine, before it has a coordinator."""
 
     wish: RunWish
     git: Git
@@ -103,17 +105,17 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """``folder`` is that of the project's parallel runs; ``refs`` where jobs for other machines lie."""
+        """Build it. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs for other machines."""
         engine = wish.lend(git, folder, say, refs) if wish.lend else None
         return cls(wish=wish, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
-        """Makes the ledger anew where it is gone and an earlier run has left work."""
+        """Rebuild the ledger if it is missing and an earlier run has left work."""
         left = replace(left, workers=self.wish.workers)
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
-        """Names what items say that they change, and that cannot be meant so."""
+        """Report the invalid ``touches`` of items."""
         for line in odd_touches(found):
             self.say(line)
 
@@ -127,7 +129,9 @@ class PreparedRun:
         max_cost_usd: float,
         accounts: Sequence[str],
     ) -> JsonObject:
-        """What the coordinator answers. ``KeyboardInterrupt`` where it was ended instead: see ``INTERRUPTED``."""
+        """Run the coordinator and return its answer. Raise ``KeyboardInterrupt`` if it is interrupted: see
+        ``INTERRUPTED``.
+        """
         terms = RunTerms(
             workers=self.wish.workers,
             say=self.say,
@@ -146,7 +150,7 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """What a person types after a run: what rests or is held comes before what it says itself, and that before all."""
+    """Return the command to type after a run. A pause comes first, then the run's own hint, then a held queue."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -157,23 +161,25 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Prospect:
-    """What a protocol says of a run that is not begun: ``preview``."""
+    """Input of ``preview``: a protocol's view of a run that is not started."""
 
     git: Git
-    folder: str  # where the run would be kept; it need not be there
+    folder: str  # of the run; it need not exist
     branch: str
     workers: int
     settings: ParallelSettings
     own: Sequence[str]  # patterns of the harness's own files
     items: Sequence[OpenItem]
-    waits: Mapping[str, str]  # open items that cannot be begun whatever is free, and why
+    waits: Mapping[str, str]  # open items that cannot start for another reason than slots, with that reason
     most: int | None  # attempts
     limits: JsonObject  # of the run, as the answer has them
     more: JsonObject = field(default_factory=dict)  # what only this protocol's answer has
 
 
 def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
-    """What the run would begin with, why, and why not with the rest; changes nothing. ``found``: see ``foreseen``."""
+    """Return the items that the run would start, and the rest with reasons; change nothing. ``found``: see
+    ``foreseen``.
+    """
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
     most = free if run.most is None else min(free, run.most)
@@ -198,21 +204,23 @@ def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
 
 
 def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
-    """The same for a person: ``at_most`` are the limits in a protocol's own words, ``named`` says an item's id."""
+    """Return the preview for a person: ``at_most`` are the limits in the protocol's words, ``named`` formats an
+    item's id.
+    """
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
     text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
     if unsure := [named(each) for each in found["unsure"]]:
         text += [f"Given to remote workers, which may still run: {', '.join(unsure)}. Only their server knows:"]
-        text += ["the run asks it first, takes in what came of it, and begins again what is not there any more."]
+        text += ["the run asks it first, takes in the results, and starts lost jobs again."]
     text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []
     return [*text, f"At most {at_most}; {found['ports']} ports a slot."]
 
 
 def shown_target(target: PushTarget | None) -> str | None:
-    """Where landings are pushed to, for a person."""
+    """Return the push target of landings, for a person; None if there is none."""
     return f"{target.remote}, {_short(target.branch)}" if target else None
 
 

@@ -1,7 +1,7 @@
-"""What the jobs of one run have of this machine, and of the accounts of their agents. SC-40, SC-41, SC-43.
+"""Machine slots and account slots for the jobs of one run. SC-40, SC-41, SC-43.
 
-How many there may be at once, and who has what, is ``kernel/host/``; what an account may have is
-``supervision/agent_slots.py``.
+``kernel/host/`` has the number of slots and their holders. ``supervision/agent_slots.py`` has the limits of an
+account.
 """
 
 import os
@@ -20,12 +20,12 @@ SHORT_SECONDS = 60.0
 
 
 class RunSlots:
-    """Those of one run; each is given back by whoever has taken it."""
+    """Slots of one run. The caller that takes a slot also releases it."""
 
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """``accounts`` of the agents, in their order: the first that may begin does."""
+        """Take the agents' ``accounts`` in order of preference: an attempt uses the first one that is free."""
         self._folder = folder
         self._memory = memory
         self._accounts = tuple(accounts)
@@ -39,20 +39,22 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """What was missing may be there now."""
+        """Start a new round: clear the reasons and limits of the last one."""
         self._is_full = False
         self.refused = None
         self.why = []
 
     @property
     def waits(self) -> bool:
-        """Whether a job could be given in this round but for a slot, which is waited for."""
+        """Return True if a job in this round waits only for a slot."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """A slot, and what the inputs of the job say of the agent. Beside others it needs memory and disk, too."""
+        """Return a slot and the agent part of the job inputs, or None. If other agents run, also require memory and
+        disk.
+        """
         if is_beside and (short := shortage(self._folder, self._memory)):
-            self._wait(host.AGENTS, f"No further agent begins: {short}")
+            self._wait(host.AGENTS, f"No further agent starts: {short}")
             return None
         refused: list[RateLimit] = []
         full: list[str] = []
@@ -75,12 +77,15 @@ class RunSlots:
         return None
 
     def for_checks(self, told: JsonObject) -> HostSlot | None:
-        """A slot for a run of checks."""
+        """Return a slot for a run of checks, or None if all are taken."""
         if agent_slot := host.take(host.TESTS, told):
             self._said.pop(host.TESTS, None)
             return agent_slot
         most = host.limits()[host.TESTS]
-        self._wait(host.TESTS, f"All {most} tests of this machine are at work; waiting for one: harness limits --host")
+        self._wait(
+            host.TESTS,
+            f"All {most} slots for checks on this machine are in use; waiting for one: harness limits --host",
+        )
         return None
 
     def _wait(self, kind: str, why: str) -> None:
@@ -88,7 +93,7 @@ class RunSlots:
         self._say_once(kind, why)
 
     def _say_once(self, kind: str, why: str) -> None:
-        """Each reason once, until somebody of that kind has begun."""
+        """Report each reason once, until a job of that kind has started."""
         self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
@@ -96,7 +101,9 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Why nobody should begin beside those who are at work: so many bytes of memory, or 2 GB of disk, are not free."""
+    """Return why no further agent may start, or None: less than ``memory`` bytes of memory, or 2 GB of disk, are
+    free.
+    """
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -104,9 +111,9 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Says when an agent is to be taken back: while less than half of ``memory`` is free, one a minute.
+    """Rule for memory shortage: recall one agent a minute while less than half of ``memory`` is free.
 
-    A rule of values: moments are seconds of one clock.
+    Pure: moments are seconds of one clock.
     """
 
     def __init__(self, memory: int) -> None:
@@ -114,7 +121,7 @@ class MemoryWatch:
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Whether one is, by what is free now; to be asked all the time."""
+        """Return True if an agent is to be recalled, given the free memory. Call it continuously."""
         if free >= self._least:
             self._short_since = None
             return False

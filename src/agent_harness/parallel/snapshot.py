@@ -1,4 +1,4 @@
-"""What a parallel run is at, in a file of the project for whoever looks: ``.harness/parallel.json``.
+"""Snapshot of a running parallel run, in a file of the project for other commands: ``.harness/parallel.json``.
 
     {"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
      "workers":[{"slot":"w1", "host":..., "item":"5", "title":..., "order":"3f1c/5/1", "phase":"judging", "since":...,
@@ -9,9 +9,9 @@
      "unpushed":{"commit":"c0ffee...", "why":"origin is away (...)", "message":"Not pushed: ..."}}
 
 The coordinator replaces it at most once a second. An agent can write it too: a member of another type counts as
-missing. Nothing of the run is decided by it: a disk that does not take it stops nobody, and whoever reads it asks for
-the process that wrote it, since a dead one's clock does not run on. It goes with a run
-that has nothing left to land or to push. Imports stay on the hot path of ``status``.
+missing. No decision of the run depends on it, and a write error is ignored. A reader checks the process that wrote
+it, since a dead one may have left it. It is removed with a run that has nothing left to land or push. Imports stay on
+the hot path of ``status``.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ __all__ = [
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
-"""So long a living coordinator is silent before that is said."""
+"""Seconds without an update after which a living coordinator is reported as silent."""
 MOST_BYTES = 4 << 20
 MOST_AGENTS = 16
-"""So many have a line on a screen that is not to be longer than one."""
+"""Number of agents that have a line on one screen."""
 
 
 class RunSnapshot:
     """The file of one run, which replaces it."""
 
     def __init__(self, path: str | None) -> None:
-        """Without a path nothing is written."""
+        """Set the path; without one nothing is written."""
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Writes what ``view`` answers, unless it was written within the last second."""
+        """Write the answer of ``view``, unless it was written within the last second."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -66,14 +66,14 @@ class RunSnapshot:
             _write(self._path, {"v": 1, **view()})
 
     def close(self) -> None:
-        """Nothing is left of the run."""
+        """Remove the file."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
 
 
 def change(path: str | None, **members: object) -> None:
-    """Replaces members of what a run has left that is over; nothing happens where it has left nothing."""
+    """Replace members in the snapshot of a finished run; do nothing if there is none."""
     found = path and _read(path)
     if path and found:
         with suppress(OSError):
@@ -82,10 +82,10 @@ def change(path: str | None, **members: object) -> None:
 
 def _write(path: str, record: JsonObject) -> None:
     if os.path.islink(os.path.dirname(path)):
-        return  # whoever put the link there is not followed
+        return  # a link of somebody else is not followed
     part = f"{path}.part"
     with suppress(FileNotFoundError):
-        os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+        os.unlink(part)  # left by a killed writer, or forged: it is never opened
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file, ensure_ascii=True)
@@ -93,7 +93,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def _read(path: str) -> tuple[JsonObject, float] | None:
-    """The record, and when it was written; ``None`` for what is none."""
+    """Return the record and its time of writing; None if it is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, encoding="utf-8") as file:
@@ -107,7 +107,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """The record with ``alive`` and ``age_seconds``, for an answer in JSON; ``None`` where there is none."""
+    """Return the record with ``alive`` and ``age_seconds``, for an answer in JSON; None if there is none."""
     found = _read(path)
     if found is None:
         return None
@@ -120,7 +120,7 @@ def told(path: str) -> JsonObject | None:
 
 
 def at_work(found: JsonObject | None) -> str | None:
-    """What ``told`` answered, in a few words; ``None`` where no such run lives."""
+    """Return the answer of ``told`` in a few words; None if the run is not alive."""
     if not found or not found.get("alive"):
         return None
     number = agents(found)
@@ -128,17 +128,17 @@ def at_work(found: JsonObject | None) -> str | None:
 
 
 def agents(found: JsonObject | None) -> int:
-    """How many agents what ``told`` answered shows at work; 0 where no such run lives."""
+    """Return the number of running agents in the answer of ``told``; 0 if the run is not alive."""
     return len(_rows(found.get("workers"))) if found and found.get("alive") else 0
 
 
 def spent_usd(found: JsonObject) -> float:
-    """What it says to have spent in US dollars; 0 for what is no amount."""
+    """Return its spending in US dollars; 0 for an invalid amount."""
     return _dollars(_members(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Who works on an item by what ``told`` answered; ``None`` where nobody does, or no such run lives."""
+    """Return the worker of an item in the answer of ``told``; None if there is none, or the run is not alive."""
     rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
@@ -151,14 +151,16 @@ def workspace_of(worker: Mapping[str, object], home: str) -> str | None:
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """The items of what ``told`` answered that are proven and that a person keeps from landing."""
+    """Return the proven items in the answer of ``told`` that a person keeps from landing."""
     rows = _rows((found or {}).get("queue"))
     return [str(each.get("item")) for each in rows if each.get("state") == "held"]
 
 
 def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
-    """What ``told`` answered, for a person; ``named`` says what an item is called there, ``most`` how many agents have
-    a line. What an agent does stands before the title, of which a narrow screen shows less.
+    """Return the answer of ``told`` for a person; ``named`` formats an item, ``most`` is the number of agents with a
+    line.
+
+    The agent's activity comes before the title, which a narrow screen cuts.
     """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
@@ -224,7 +226,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """How long ago that was when the record was written."""
+    """Return the time between that moment and the writing of the record."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,12 +1,12 @@
-"""The process that carries jobs out, one after the other: ``python -m agent_harness.parallel.worker_process``.
+"""Process that executes jobs, one after the other: ``python -m agent_harness.parallel.worker_process``.
 
-Each line of its standard input asks for one: ``{"folder", "hands", "environment"}``. A fork of this process does it,
-which has all that it needs imported already; ``over`` is written once nothing of the job runs any more. Where a fork
-is killed, or leaves something behind, this process ends, and its lifeline ends the rest.
+Each line of its standard input asks for one: ``{"folder", "hands", "environment"}``. A fork of this process, with all
+modules imported already, does it; ``over`` is written once no process of the job runs any more. If a fork is killed,
+or leaves a process behind, this process ends, and its lifeline ends the rest.
 
-The fork has the workspace for itself, makes it what the job asks for, lets the protocol work there, and takes home
-what came of it: a candidate under a ref of its own, all other work as rescues. ``result.json`` is the last thing it
-writes, by rename; without it nothing has happened but what is in the project's refs. SC-11..13, SC-29.
+The fork locks the workspace, prepares it for the job, lets the protocol work there, and copies the results to the
+project: a candidate under its own ref, all other work as rescues. ``result.json`` is written last, by rename; without
+it only the project's refs count. SC-11..13, SC-29.
 """
 
 import gc
@@ -32,7 +32,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 class WorkspaceNotSetUp(PreflightFailed):
-    """A workspace could not be made ready, not even a new one: no agent was started, and its slot is of no use."""
+    """A workspace, even a new one, could not be set up: no agent was started, and its slot is unusable."""
 
     code = NOT_SET_UP
 
@@ -46,16 +46,16 @@ EXECUTORS = {
         ("testing.engine_hands", "testing.engine_job"),
     )
 }
-"""What executes a job, by the name that its file has for it: that name stays, whatever the module is called."""
+"""Functions that execute a job, by their name in a job's file. That name stays when the module is renamed."""
 OVER = b"over"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
 _OURS = "agent_harness."
 
 
 def main() -> int:
-    """Carries out what is asked for until nothing more is, or a job has not ended by itself."""
+    """Execute jobs until the input ends, or until a job has not ended by itself."""
     prctl = find_prctl()
-    prctl(_CHILD_SUBREAPER, 1)  # what a fork leaves behind becomes a child of this process
+    prctl(_CHILD_SUBREAPER, 1)  # processes left by a fork become children of this process
     is_told = False
 
     def end(*_: object) -> None:
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """In the fork: one job, with its own environment and log; then its modules are told. Never returns."""
+    """In the fork: execute one job with its own environment and log, then report its modules. Never return."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -112,7 +112,7 @@ def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int)
 
 
 def log_of(folder: str) -> int:
-    """The log of a job, to be added to; ``OSError`` or ``StateDamaged`` where it is no file of its own."""
+    """Open the log of a job for appending. Raise ``OSError`` or ``StateDamaged`` if it is not a regular file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return files.open_regular(os.path.join(folder, LOG), flags, 0o600)
 
@@ -126,7 +126,7 @@ def _any_child() -> bool:
 
 
 def _import(names: Iterable[str]) -> None:
-    """What the last job needed, the next one finds imported."""
+    """Import the modules of the last job for the next one."""
     for name in names:
         if name not in sys.modules:
             with suppress(ImportError):
@@ -134,9 +134,9 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Carries out the job in ``folder``; 0 where there is a result.
+    """Execute the job in ``folder``. Return 0 if there is a result.
 
-    There is none of a workspace that is destroyed.
+    A job whose workspace was destroyed has none.
     """
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
@@ -159,12 +159,12 @@ def _executor(named: str) -> tuple[str, str]:
 
 
 def execute(job: Job, folder: str) -> JsonObject:
-    """What the protocol says of it, and where the work is."""
+    """Return the protocol's result, with the refs of the work."""
     home, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
         if job.kind == ATTEMPT and not workspace.at_rest:
-            workspace.rescue(home, workspace.name, job.own)  # somebody was killed where nobody looked
+            workspace.rescue(home, workspace.name, job.own)  # a worker was killed unnoticed
         workspace.at_rest = False
         if job.fresh:
             _remove(job, workspace, home)
@@ -183,7 +183,7 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """What ``act`` answers in the workspace, once that is set up; where it cannot be, once more in a new one.
+    """Set the workspace up and return the answer of ``act``. If the set-up fails, try once more in a new workspace.
 
     SC-12, SC-17: no agent starts before.
     """
@@ -193,7 +193,7 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
             _set_up(job, workspace, home)
         except (HarnessError, OSError) as error:
             if is_new:
-                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be made: {error}") from None
+                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be set up: {error}") from None
             failed: HarnessError | OSError = error
         else:
             try:

@@ -1,11 +1,11 @@
-"""What a workspace has beside the files of its commit: copies of what the project has installed, and ports of its own.
+"""Additions to a workspace beyond the files of its commit: copies of the project's installed packages, and its own
+ports.
 
-Copies, since agents install packages: what one of them does to its own ``.venv`` reaches neither the project nor
-another workspace. In a copy every text that names the project's folder (start lines of scripts, paths of editable
-installs) names the workspace instead, so that nothing in a workspace imports the project's files. A copy stays from one
-job to the next, and is made again when the project's own has changed. A command of the person's sets a workspace up
-when it is made, and when one of the files has changed that say what is installed; another one is run before it is
-removed. SC-17, SC-18.
+Packages are copied because agents install packages: a change in one agent's ``.venv`` reaches neither the project nor
+another workspace. In a copy, texts that name the project's folder (start lines of scripts, paths of editable
+installs) name the workspace instead. So nothing in a workspace imports the project's files. A copy stays from one job
+to the next, and is renewed when the project's own has changed. A command of the person sets a workspace up when it is
+created, and when a file that lists the packages has changed. Another command runs before it is removed. SC-17, SC-18.
 """
 
 import os
@@ -39,10 +39,10 @@ LOCK_FILES = (
     *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"),
     *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile"),
 )
-"""What says, in most projects, which packages are installed."""
+"""Files that list the installed packages in most projects."""
 _TAIL_LINES = 40
 _TEXT_BYTES = 1 << 20
-_START_LINE = 127  # of a script: what is longer is cut off by some systems, and not by a shell
+_START_LINE = 127  # of a script: some systems cut longer ones, a shell does not
 _BY_SHELL = b"""#!/bin/sh
 '''exec' %b "$0" "$@"
 ' '''
@@ -53,7 +53,9 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
-    """What workspaces get of the project: what is installed there, and ignored files of these patterns; not ours."""
+    """Return the paths that workspaces copy from the project: installed packages, and ignored files that match the
+    patterns. Exclude the harness's own files.
+    """
     top = str(home.top())
     ignored = ignored_paths(Git(top))
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
@@ -64,14 +66,14 @@ def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
 
 
 def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
-    """Of the files that these name one by one, why workspaces get no copy."""
+    """Return a line for each named file that workspaces get no copy of, with the reason."""
     found: list[str] = []
     for each in patterns:
         path = os.path.normpath(os.path.join(home.top(), each))
         if not path.startswith(f"{home.top()}{os.sep}"):
-            found.append(f"parallel.copy: {each} leads outside of the project, and is passed over")
+            found.append(f"parallel.copy: {each} leads outside the project; it is ignored")
         elif os.path.islink(path):
-            found.append(f"parallel.copy: {each} is a link, and is passed over")
+            found.append(f"parallel.copy: {each} is a link; it is ignored")
         elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
             found.append(f"parallel.copy: {each} is tracked; workspaces have it as it is in the commit")
     return found
@@ -93,7 +95,7 @@ def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
         stamp = _stamp(source)
         if os.path.lexists(target):
             if path not in known:
-                continue  # the workspace has one of its own
+                continue  # the workspace has its own
             if known[path] == stamp:
                 kept[path] = stamp
                 continue
@@ -116,7 +118,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """A pattern without a slash is one of names, wherever they are."""
+    """Return the pattern; one without a slash matches names at any depth."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 
@@ -125,7 +127,9 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Changes with what is installed there: the times of the folder, of what is in it, and of package folders."""
+    """Return a stamp that changes with the installed packages: times of the folder, its entries and its package
+    folders.
+    """
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
     times = [os.lstat(each).st_mtime_ns for each in folders]
     with suppress(NotADirectoryError):
@@ -134,7 +138,7 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Without what is neither file, folder nor link: a socket of a running server is of no use to anybody else."""
+    """Copy files, folders and links only: a socket of a running server is useless elsewhere."""
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -149,7 +153,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """The files of an environment in which its own place, or that of the project, is written down."""
+    """Yield the files of an environment that contain its own path or the project's."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -160,7 +164,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """The text, naming the workspace where it named the project; a program that is no text stays as it is."""
+    """Replace the project's path by the workspace's in a text. A binary file stays as it is."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -176,7 +180,7 @@ def _rename(path: Path, old: str, new: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
-    """How workspaces are set up."""
+    """Set-up of workspaces."""
 
     command: str | None = None
     key: tuple[str, ...] = LOCK_FILES
@@ -186,7 +190,7 @@ class SetUp:
 
     @classmethod
     def of(cls, settings: ParallelSettings, sandbox: object) -> "SetUp":
-        """As a person has set it."""
+        """Build it from a person's settings."""
         return cls(
             sandbox=sandbox,
             command=settings.setup,
@@ -196,20 +200,21 @@ class SetUp:
         )
 
     def as_record(self) -> JsonObject:
-        """As a job has it."""
+        """Return the record for a job."""
         return {**asdict(self), "key": [*self.key]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SetUp":
-        """The same, read back."""
+        """Build it from the record of a job."""
         known: JsonObject = {**record, "key": tuple(record["key"])}
         return cls(**known)
 
 
 def set_up(workspace: Git, home: str, wished: SetUp) -> None:
-    """Runs the command in a workspace that has not been set up so; what git does not ignore is as before afterwards.
+    """Run the set-up command in a workspace, unless it was set up this way already. Restore all files that git does
+    not ignore.
 
-    ``PreflightFailed`` with the last lines where it fails or takes too long.
+    Raise ``PreflightFailed`` with the last lines if the command fails or times out.
     """
     folder = str(workspace.top())
     record = f"{folder}.setup"
@@ -234,7 +239,7 @@ def set_up(workspace: Git, home: str, wished: SetUp) -> None:
 
 
 def tear_down(folder: str) -> str | None:
-    """Runs the command that a workspace was set up to be removed with; a sentence where that fails."""
+    """Run the teardown command of a workspace. Return a sentence if it fails, else None."""
     try:
         known = files.read_json(f"{folder}.setup")
     except (OSError, HarnessError):
@@ -262,7 +267,7 @@ def _run(
 
 
 def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
-    """Another one for each command, and for each content of the files that say what is installed."""
+    """Return a digest of the commands and of the files that list the packages."""
     is_key = matcher([each for pattern in wished.key for each in _anywhere(pattern)])
     listed = workspace.run("ls-tree", "-r", "-z", base).split(b"\0")
     found = [each for each in listed if is_key(each.partition(b"\t")[2])]
@@ -270,7 +275,7 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Ports for slots, which no other slot of this user has, in whatever project: held until this process ends."""
+    """Ports for slots, unique over all projects of this user. They are held until this process ends."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -278,7 +283,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """What agents, set-up and checks in a slot are told. ``Refused`` when no ports are left."""
+        """Return the variables for agents, set-up and checks in a slot. Raise ``Refused`` if no ports are left."""
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"
@@ -294,7 +299,9 @@ class PortBlocks:
     def _taken(self) -> int:
         folder = trusted_state.of_user("ports")
         if folder is None:
-            raise Refused("no folder outside the project can be written", hint="set XDG_STATE_HOME")
+            raise Refused(
+                "Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder"
+            )
         blocks = -(-self._count // BLOCK)
         for base in range(FIRST_PORT, LAST_PORT - blocks * BLOCK + 2, blocks * BLOCK):
             locks = [LockFile(os.path.join(folder, str(base + n * BLOCK))) for n in range(blocks)]
@@ -311,7 +318,7 @@ class PortBlocks:
         raise Refused(f"no {self._count} ports are left for a slot", hint="set parallel.ports to 0")
 
     def close(self) -> None:
-        """Gives them back."""
+        """Release the ports."""
         for lock in self._held:
             lock.release()
 

@@ -1,18 +1,18 @@
-"""A workspace: a repository and work tree of its own for one agent at a time, which borrows the project's objects.
+"""Workspace: a separate repository and work tree for one agent at a time, which shares the project's objects.
 
     places/w1/             the work tree, with `.git`
-    places/w1.index        its index as the harness made it last: what makes the next beginning cheap
-    places/w1.lock         held by whoever carries a job out there
-    places/w1.lent         what is copied into it of what the project has installed
-    places/w1.setup        what it was set up with
-    places/w1.json         the job, and the process that carries it out
-    places/w1.rest         there while nothing in the place is missing in the project
-    places/v1.ignored      the ignored files that belong to a place in which checks are run
+    places/w1.index        its index as the harness last wrote it, which makes the next start cheap
+    places/w1.lock         held by the process that executes a job there
+    places/w1.lent         the copies of the project's installed packages in it
+    places/w1.setup        its set-up
+    places/w1.json         the job, and the process that executes it
+    places/w1.rest         exists while the project has everything that is in the workspace
+    places/v1.ignored      the ignored files that belong to a workspace for checks
 
-What is in a workspace belongs to whoever works there, and is believed in nothing: before the next job its `.git` is
-made anew, and files are read again wherever their times say so. Before that, whatever the project does not have yet is
-in a rescue of the project's: commits, stashes, changed and new files. What cannot be rescued so is set aside as it is.
-Ignored files (installed packages, caches) stay.
+The content of a workspace is not trusted: before the next job its `.git` is created anew, and files are read again if
+their times require it. Before that, everything that the project lacks goes to a rescue of the project: commits,
+stashes, changed and new files. If that fails, the folder is set aside as it is. Ignored files (installed packages,
+caches) stay.
 """
 
 import os
@@ -35,7 +35,7 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
-"""Refs of a workspace that say nothing beside what HEAD and its history say."""
+"""Refs of a workspace that add nothing to HEAD and its history."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
@@ -43,13 +43,13 @@ _LOG_BYTES = 64 << 20
 _FILE_BYTES, _ALL_BYTES = 64 << 20, 256 << 20
 _MOST_FILES, _MOST_DEEP = 10_000, 20
 _TOLD_BYTES = 100
-"""Room for the line that says what is missing: what is copied again is not cut again."""
+"""Bytes reserved for the line that reports the cut, so that a second copy is not cut again."""
 TRIES = 20
-"""So often a name is looked for that nobody else takes first."""
+"""Number of attempts to find a name that nobody else takes first."""
 
 
 class Workspace:
-    """The workspace in ``folder``, whose name is that of its slot."""
+    """Workspace in ``folder``, named after its slot."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else has the workspace in the block. ``Busy`` where somebody has it."""
+        """Lock the workspace for the block. Raise ``Busy`` if it is locked."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -73,7 +73,7 @@ class Workspace:
 
     @property
     def at_rest(self) -> bool:
-        """Whether all that is in it is in the project too."""
+        """True if the project has everything that is in it."""
         return os.path.lexists(self._rest)
 
     @at_rest.setter
@@ -85,11 +85,11 @@ class Workspace:
 
     @property
     def git(self) -> Git:
-        """Its repository as it is now."""
+        """Its repository in the present state."""
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Whether it still has its own repository, in which the commit is that its job began at."""
+        """Return True if it still has its own repository with the commit that its job began at."""
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
@@ -99,8 +99,8 @@ class Workspace:
             return False
 
     def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Makes the workspace one with nothing in it but ``base``; what was there is rescued before (``rescue``)."""
-        home.update_ref(refs.workspace(self.name), base)  # no gc of the project takes away what is borrowed
+        """Reset the workspace to ``base``. Its content was rescued before (``rescue``)."""
+        home.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
         _make_repository(home, Path(old), base, branch)
@@ -120,9 +120,9 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Takes away the ignored files that came after ``note_ignored``; false where others of them have changed.
+        """Remove ignored files that came after ``note_ignored``. Return False if another ignored file has changed.
 
-        What runs here may leave something that a later run finds; it may help an agent, and never a verdict.
+        A check may leave something for a later run; it may help an agent, and never a verdict.
         """
         known = files.read_json_if_any(self._ignored)
         if not known:
@@ -138,11 +138,11 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """What is ignored and there belongs to the workspace: nothing has run here yet but its set-up."""
+        """Record the present ignored files as part of the workspace: only its set-up has run so far."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
 
     def _ignored_files(self) -> dict[str, str]:
-        """By path, what no program of a user can give back to a file that it has changed."""
+        """Return a stamp for each ignored path. No user program can restore the stamp of a file that it has changed."""
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -152,15 +152,14 @@ class Workspace:
         return found
 
     def clear(self) -> None:
-        """Takes away all that there is of the workspace; what the project does not have is in a rescue already."""
+        """Remove everything of the workspace. Rescue its work first."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        """The refs of the project's that hold what only the workspace had; none where it had nothing.
+        """Return the project's refs that hold work which only the workspace had; empty if there was none.
 
-        ``name`` is that of the item worked on there last. What git cannot tell is kept as a folder beside the
-        workspace.
+        ``name`` is the last item worked on there. If git cannot read it, the folder is kept beside the workspace.
         """
         if not os.path.isdir(self.folder):
             return []
@@ -177,7 +176,7 @@ class Workspace:
     def _rescued(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
         git = self.git
         if git.repository.top != Path(os.path.realpath(self.folder)) or not _is_readable(git.git_dir()):
-            raise UnsafeTree(f"{self.folder} has no repository of its own any more")
+            raise UnsafeTree(f"{self.folder} no longer has its own repository")
         with git.view(), home.view():
             return self._taken_home(git, home, name, own)
 
@@ -186,7 +185,7 @@ class Workspace:
         found: list[str] = []
         changed = [each for each in git.status() if not excluded(os.fsencode(each.path))]
         if any(os.path.lexists(os.path.join(self.folder, each.path, ".git")) for each in changed):
-            raise UnsafeTree("another repository is in it")
+            raise UnsafeTree("It contains another repository")
         if changed:
             taken = snapshot.take(git, "refs/harness/left", exclude=own, message=f"What was left in {self.name}")
             found.append(taken.commit)
@@ -201,22 +200,22 @@ class Workspace:
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
-    """Those that no other one of them leads to."""
+    """Return the commits that are not ancestors of others."""
     if len(commits) < 2:
         return commits
     return git.text("merge-base", "--independent", *commits).split()
 
 
 def free_ref(git: Git, folder: str) -> str:
-    """The next numbered ref below a folder."""
+    """Return the next numbered ref below a folder."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def kept_as(git: Git, folder: str, commit: str) -> str:
-    """Keeps a commit under the next numbered ref below a folder; the ref, which nobody else has had before."""
+    """Keep a commit under the next numbered ref below a folder. Return the ref, which was never used before."""
     for _ in range(TRIES):
-        with suppress(GitFailed):  # somebody else has taken it meanwhile
+        with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
             return ref
     git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -224,15 +223,15 @@ def kept_as(git: Git, folder: str, commit: str) -> str:
 
 
 def take_home(workspace: Git, home: Git, commit: str, ref: str) -> None:
-    """Brings a commit, and all that it needs, from a workspace into the project, under this ref."""
+    """Copy a commit with all its objects from a workspace into the project, under this ref."""
     home.update_ref(ref, _brought(workspace, home, commit))
 
 
 def _brought(workspace: Git, home: Git, commit: str) -> str:
-    """The commit, which the project has now, though no ref of it may.
+    """Return the commit after copying it into the project. No ref of the project needs to have it.
 
-    Nothing of the workspace's own settings takes part. The objects are checked as they are taken in, and so is that the
-    project has all that they need: ``GitFailed``, and no ref, where something is missing.
+    The workspace's own settings are not used. The objects, and their completeness, are checked on arrival: raise
+    ``GitFailed``, and create no ref, if something is missing.
     """
     with home.view():
         if home.commit_of(commit) is None:
@@ -251,10 +250,10 @@ def _borrowed(workspace: Git, home: Git) -> str:
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Whether nothing in the folder is a pipe or a device, for which git, or whoever else reads it, would wait."""
+    """Return True if the folder has no pipe or device: git and other readers would wait for it."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
-            folders.remove("objects")  # a pipe there is no object
+            folders.remove("objects")  # a pipe there is not an object
         paths = (os.path.join(at, name) for name in names)
         if any(os.path.exists(each) and not os.path.isfile(each) for each in paths):
             return False
@@ -262,7 +261,9 @@ def _is_readable(git_dir: Path) -> bool:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """A file that an agent can have written; ``StateDamaged`` where it is none, ``UnsafeTree`` where it is too long."""
+    """Return the content of a file that an agent may have written. Raise ``StateDamaged`` if it is not a file,
+    ``UnsafeTree`` if too long.
+    """
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
     if len(found) > _LOG_BYTES:
@@ -271,7 +272,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
-    """A repository at ``base`` on a branch of that name: borrowed objects, copies of tags, no remote and no hook."""
+    """Create a repository at ``base`` on a branch of that name: shared objects, copies of tags, no remote, no hooks."""
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
     (folder / "objects/info/alternates").write_bytes(os.fsencode(home.shared_dir() / "objects") + b"\n")
@@ -301,11 +302,11 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copies the plain files of a folder in which an agent may have written, and of folders in it, to free names.
+    """Copy the plain files of a folder that an agent may have written, and of its subfolders, to free names.
 
-    Links, pipes and devices stay behind, as do names that are not ``wanted``; a link to a folder is none. A file longer
-    than 64 MiB, or than what the shorter ones leave of 256 MiB for all, is copied from its end, below a line that says
-    so; of more than 10,000 files, or folders more than 20 deep, the rest stays.
+    Links, pipes, devices and names that are not ``wanted`` are left out; links are not followed. A file longer than
+    64 MiB, or than the rest of 256 MiB for all, is copied from its end, below a line that says so. At most 10,000
+    files, and folders at most 20 deep, are copied.
     """
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
@@ -313,7 +314,7 @@ def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda 
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Of each plain file its size, its path, and the path that its copy gets."""
+    """Yield size, path and target path of each plain file."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -328,7 +329,7 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copies a file, or so many bytes from its end, as whole lines; how many."""
+    """Copy a file, or at most ``most`` bytes of whole lines from its end. Return the number of bytes."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
@@ -354,7 +355,7 @@ def _copy_end(source: str, target: str, most: int) -> int:
 
 
 def existing(folder: str) -> Iterable[Workspace]:
-    """The workspaces that are there."""
+    """Yield the existing workspaces."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):

@@ -1,11 +1,11 @@
-"""The way of a session: what every kind of work has in common, from its checkpoint to its end.
+"""Course of a session, common to every kind of work, from its checkpoint to its end.
 
-    work             what a protocol answers about one piece of work; how the kinds differ, as one table
+    work             port of a protocol for one piece of work; the differences between kinds, as one table
     engine           turn -> ruling -> fix round | accepted | rejected | unfinished; the only caller of ``supervise``
-    turn_end         what the end of a turn asks of a repository: branch, operation, other places, settings
-    limits           what bounds a session: time, context, progress, money
-    ledger           what was said of each claim, for ever
-    provider_retry   what is done when the provider does not serve the agent
+    turn_end         state of a repository at the end of a turn: branch, operation, other places, settings
+    limits           limits of a session: time, context, progress, cost
+    ledger           verdicts on all claims, kept for ever
+    provider_retry   further tries when the provider does not serve the agent
 
 Source: docs/architecture.md.
 """

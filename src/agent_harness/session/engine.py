@@ -1,4 +1,4 @@
-"""The one way that every session goes, whatever it works on.
+"""Course of every session, whatever it works on.
 
     brief -> turn -> closed? -> cut off? -> ruling -> accepted | fix round | rejected | unfinished
 
@@ -40,7 +40,7 @@ _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_respo
 
 
 PASSES_ONLY_IN_PLACE = "passes_only_in_place"
-"""The code of a finding: the proof fails in a checkout of the work and passes in the folder."""
+"""Code of a finding: the proof fails in a checkout of the work and passes in the folder."""
 
 AGAIN = """\
 Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
@@ -50,7 +50,7 @@ Your last turn was cut off before it ended, by no fault of yours. What you did i
 
 @dataclass(kw_only=True)
 class Turns:
-    """Runs the turns of one session and adds them up; one of these lives as long as its session."""
+    """Turns of one session and their sum; one object lives as long as its session."""
 
     agent: Agent
     journal: Journal
@@ -65,7 +65,7 @@ class Turns:
     starts: StartCount | None = None  # of this item, over all sessions
     now: NowRecord = field(default_factory=NowRecord)
     item: str | None = None  # of which a person may say something to it alone
-    messages_at: str | None = None  # where that is, if not beside ``now``
+    messages_at: str | None = None  # folder of these messages, if not beside ``now``
     began: float = field(default_factory=time.monotonic)  # of the monotonic clock
     so_far: TurnSoFar = field(default_factory=TurnSoFar)
 
@@ -84,17 +84,17 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """The next turn is a fix round, or the one in which the agent shows what its claim needs."""
+        """Count the next turn as a fix round, or as the one in which the agent shows what its claim needs."""
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
             self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
 
     def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
-        """Runs the agent on a prompt; ``None`` when it ended its turn by itself, else why the session ends here.
+        """Run the agent on a prompt. Return None if it ended its turn by itself, else why the session ends here.
 
-        A turn that ended badly, or that the provider did not serve to its end, counts as ended when the agent has
-        claimed its work in it. The agent's processes are gone when this returns or raises.
+        A turn that failed, or that the provider did not serve to its end, counts as ended if the agent has claimed
+        its work in it. The agent's processes are gone when this returns or raises.
         """
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
@@ -150,7 +150,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """However the turn ends: git can read the repository, under the settings of before."""
+        """Make git's files readable again, under the earlier settings, however the turn ends."""
         try:
             yield
         finally:
@@ -158,23 +158,23 @@ class Turns:
                 self._say("git_put_back", f"The turn left git in disorder: {told}")
 
     def only_here(self) -> str:
-        """What whoever is refused is told of work in other work trees and repositories; empty for none."""
+        """Return a text for a rejected agent about work in other work trees and repositories; empty for none."""
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """What is told with a proof that fails in a checkout alone, where there are submodules; else empty."""
+        """Return a note for a proof that fails only in a checkout, if there are submodules; else an empty text."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Says what of this session's work is still there, although it was rolled back."""
+        """Report the parts of this session's work that remain although it was rolled back."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Says what of this session's work is in no commit, although it is accepted."""
+        """Report the parts of this session's work that are in no commit although it is accepted."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -187,7 +187,7 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """The agent runs, with what a person said at the beginning of its prompt."""
+        """Record that the agent runs, with a person's messages at the beginning of its prompt."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -229,7 +229,7 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Why the agent is to stop. A person is told once that they were heard; of a signal they are told already."""
+        """Return why the agent is to stop, or None. Report a person's request once; a signal is reported elsewhere."""
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):
@@ -265,11 +265,11 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 
 def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
-    """Runs turns of the agent until one of them decides; exactly one of the work's settlements has run by then.
+    """Run turns of the agent until one of them decides. Exactly one of the work's endings has run by then.
 
-    A turn that was cut off ends the session, unless the policy has such work judged; then no further turn follows. A
-    refusal that is not final goes back to the agent while fix rounds are left; a claim that lacks only what the agent
-    must show is asked for that once.
+    A turn that was cut off ends the session, unless the policy has such work verified; then no further turn follows.
+    A rejection that is not final goes back to the agent while fix rounds are left; a claim that lacks only a
+    demonstration is asked for it once.
     """
     turns.now.phase("preflight")
     try:
@@ -306,4 +306,4 @@ def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
 
 
 JUDGED_WHEN_CUT_OFF = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "over_limit", "error"})
-"""Endings that say nothing about the work itself; a person's pause and a provider that refuses are never judged."""
+"""Endings that do not concern the work itself; a person's pause and a refusing provider are never verified."""

@@ -1,4 +1,4 @@
-"""The answer to "where does it stand?", before all details: the same few lines for every kind of project.
+"""Headline of ``status``, before all details: the same few lines for every kind of project.
 
     shop: 6 of 7 proven. #7 (claude-code): judging 0:42 (suite), 16.8k in 3.9k out, $0.11 of $10.00
     needs you  nothing
@@ -7,8 +7,7 @@
     kept       1 rolled back, 1 given back: harness log sessions
     next       harness run
 
-Nothing is imported that costs a start; verdicts are counted as text, without being read. Source: ``faces.md``
-F-STORY-1.
+It imports nothing slow; verdicts are counted as text, without being parsed. Source: ``faces.md`` F-STORY-1.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 MOST_CHARACTERS = 60
-"""Of the one line for status bars."""
+"""Length of the one line for status bars."""
 
 PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
-"""The states of an item, in the words of all views."""
+"""States of an item, in the words of all views."""
 
 DONE = (PROVEN, CHECKED)
-"""Completed; ``verification/grade.py`` has the difference."""
+"""States of completed items; ``verification/grade.py`` has the difference."""
 
 NOT_REPORTED = "not reported by the agent"
 """Of a cost that nobody knows."""
 
 AT_WORK = "harness log --follow"
-"""What is typed while somebody works."""
+"""Command to type while an agent works."""
 
 
 def claims(ledger: str) -> JsonObject:
-    """How many claims were judged, and how many of them rejected; a person's word is none."""
+    """Return the numbers of verified and rejected claims, without decisions of a person."""
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -68,31 +67,31 @@ def checked(ledger: str) -> dict[str, str]:
 
 
 ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"
-"""Why work of a session is off the branch and kept: refused; not judged by anybody; a person was asked about it."""
+"""Reasons why work is kept off the branch: rejected; not verified; a question to a person."""
 KEPT_FOR_ANSWER = "kept until a person answers"
 _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
 
 
 def why_kept(outcome: str) -> str:
-    """Why work of a session that ended so is kept, where it is."""
+    """Return why work of a session with this outcome is kept, if it is."""
     if outcome == KEPT_FOR_ANSWER:
         return ASKED_ABOUT
     return GIVEN_BACK if outcome.startswith(_ENDED_UNJUDGED) else ROLLED_BACK
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """How many sessions have work that is kept, by why it is; ``outcomes`` are those of these sessions."""
+    """Return the numbers of sessions with kept work, by reason, from the outcomes of these sessions."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
 
 def kept_text(found: Mapping[str, int]) -> str:
-    """The same for a person."""
+    """Return the same for a person."""
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """The rows of a history that tell of a session whose work is kept; no other line is parsed."""
+    """Yield the rows of a history about sessions with kept work; no other line is parsed."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -128,9 +127,9 @@ def lines(
     untaken: Mapping[str, Any] | None = None,
     checked: int = 0,
 ) -> list[str]:
-    """The lines; ``doing`` is what goes on now, ``asks`` what waits for a person.
+    """Return the lines; ``doing`` is the present activity, ``asks`` are the items for a person.
 
-    ``untold`` is what nobody was told, ``untaken`` what no collector has taken.
+    ``untold`` are messages that did not arrive, ``untaken`` are sessions that no collector has taken.
     """
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     rows = [
@@ -151,12 +150,12 @@ def lines(
 
 
 def counted_words(proven: int, total: int, checked: int) -> str:
-    """How many items are proven, and how many are only checked."""
+    """Return the numbers of proven and checked items."""
     return f"{proven} of {total} proven{f', {checked} checked' if checked else ''}"
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
-    """How many messages did not arrive, and the last of them."""
+    """Return the number of messages that did not arrive, with the last of them."""
     from agent_harness.kernel import clock
 
     last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"
@@ -166,7 +165,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """How many sessions no collector has taken, and the command that exports them."""
+    """Return the number of sessions that no collector has taken, and the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -177,7 +176,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """All of it in at most ``MOST_CHARACTERS``: the name is cut first, a number never."""
+    """Return everything in at most ``MOST_CHARACTERS``: the name is cut first, a number never."""
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -188,19 +187,19 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
-    """The lines, or the first of them and how the others are seen."""
+    """Return the lines, or the first of them and the command that shows the others."""
     if everything or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Ids in one line, or the first of them and how many others there are."""
+    """Return the ids in one line, or the first of them and the number of others."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"
 
 
 def labelled(label: str, text: str) -> str:
-    """A row, of which the label takes as much room as in all others."""
+    """Return a row with a label of fixed width."""
     return f"{label:<10} {text}"

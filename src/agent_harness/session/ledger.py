@@ -1,18 +1,18 @@
-"""What the harness said of each claim, kept for ever in ``verdicts.jsonl``: a line a claim, alike in every protocol.
+"""Verdicts on all claims, kept for ever in ``verdicts.jsonl``: one line each, the same in every protocol.
 
     {"v":1, "n":7, "at":..., "id":..., "item":"5", "claim":["5"], "verdict":"rejected", "codes":["regression"], ...,
      "steps":[{"step":"proof", "command":..., "exit":0, "passed":4, "failed":0, "result":"passed", ...}], "prev":...}
 
-The lines are numbered and chained: ``prev`` is the SHA-256 of the line before, so that ``check`` finds one that was
-altered, taken out or put in. A line that a killed writer tore stays where it is; the next line follows the last whole
-one, and readers pass over the torn one. Writers take turns by a lock on the file. A line names its claim by ``id``, so
-that whoever finishes what a killed harness began writes it once.
+The lines are numbered and chained: ``prev`` is the SHA-256 of the line before, so that ``check`` finds a line that
+was altered, removed or inserted. A line torn by a killed writer stays; the next line follows the last whole one, and
+readers skip the torn one. Writers lock the file. A line names its claim by ``id``, so that the process that finishes
+interrupted work writes it only once.
 
-A person's word on an item, such as `harness override`, is a line with ``by: person`` and, in ``of``, the number of the
-verdict that it is about.
+A person's decision on an item, such as `harness override`, is a line with ``by: person`` and, in ``of``, the number
+of the verdict that it is about.
 
-The file lies outside the project, where no agent is told to look: see ``kernel/trusted_state.py``. What a step printed
-is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
+The file lies outside the project, in a place that agents are not told about: see ``kernel/trusted_state.py``. The
+output of a step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 FILE = "verdicts.jsonl"
 ACCEPTED, REJECTED = "accepted", "rejected"
 NAMED = 20
-"""Regressions that are named in a line; ``regressions_total`` counts all of them."""
+"""Number of regressions named in a line; ``regressions_total`` counts all of them."""
 
 OUTPUT_BYTES = 65536
 OUTPUT_DAYS = 90
@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """One step of a judgement. What is not known, or does not apply, is ``None``."""
+    """One step of a verification. A value that is unknown or does not apply is None."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -81,7 +81,7 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """The step that a record tells of; a member of another type counts as missing."""
+        """Build it from a record; a member of another type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,9 +97,9 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line: what was claimed, what the harness found, and by what. What is not known is ``None``."""
+    """One line: the claim, the verdict, and its steps. An unknown value is None."""
 
-    item: str  # the id of the feature, task or long task; "cleanup" for a session that works on none
+    item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
     id: str = ""  # of the claim: two lines of the same claim and verdict are never written
     n: int = 0  # from 1 on; 0 before it is written
@@ -108,11 +108,11 @@ class ClaimVerdict:
     attempt: int | None = None
     agent: str | None = None
     model: str | None = None
-    claim: tuple[str, ...] = ()  # the ids that were claimed; none where the harness judged without a claim
-    codes: tuple[str, ...] = ()  # of what rejects it, or else of what a person should know
+    claim: tuple[str, ...] = ()  # the claimed ids; none if the harness verified without a claim
+    codes: tuple[str, ...] = ()  # of the rejection, or of notes for a person
     base: str | None = None  # the commit before the work
-    candidate: str | None = None  # that was judged
-    commit: str | None = None  # that the branch got, or has; none for what was rejected
+    candidate: str | None = None  # that was verified
+    commit: str | None = None  # that the branch got, or has; None if rejected
     red_base: str | None = None  # on whose code the tests did not pass
     steps: tuple[VerdictStep, ...] = ()
     regressions: tuple[str, ...] = ()  # the first of them
@@ -121,12 +121,12 @@ class ClaimVerdict:
     isolation: str | None = None
     sandbox: str | None = None  # of the checks: its kind and its network, or "none"
     tools: Mapping[str, str] = field(default_factory=dict)  # versions: python, pytest, git
-    grade: str | None = None  # of what is accepted: proven or checked (``verification/grade.py``)
+    grade: str | None = None  # of an accepted claim: proven or checked (``verification/grade.py``)
     basis: str | None = None  # what that rests on, in one clause
-    cost_usd: float | None = None  # that the session, attempt or slice had used when its claim was judged
+    cost_usd: float | None = None  # of the session, attempt or slice until its claim was verified
     seconds: float | None = None  # that it had taken by then
     by: str | None = None  # "person"
-    word: str | None = None  # what the person said: override, manual, takeback, accept-change, ...
+    word: str | None = None  # the person's decision: override, manual, takeback, accept-change, ...
     of: int | None = None  # the line that a person's word is about
     prev: str | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)  # what another version has written beside it
@@ -137,12 +137,12 @@ class ClaimVerdict:
 
     @property
     def by_person(self) -> bool:
-        """Whether a person said it, in place of a judgement."""
+        """True if a person decided it, in place of a verification."""
         return self.by == "person"
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """The verdict that a record tells of; a member of another type counts as missing, an unknown one is kept."""
+        """Build it from a record; a member of another type counts as missing, an unknown one is kept."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -150,7 +150,7 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """The JSON object of the line; what does not apply to it is left out."""
+        """Return the JSON object of the line, without members that do not apply."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
@@ -202,9 +202,9 @@ _PARSERS = {
 
 
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Adds a verdict as the last line, durably, and returns it with its number; one that is there already stays alone.
+    """Append a verdict durably and return it with its number; return an existing line of the same claim instead.
 
-    Secrets in commands are masked. ``Refused`` when the disk says no. The cost does not grow with the file.
+    Mask secrets in commands. Raise ``Refused`` if the disk refuses it. The cost does not grow with the file.
     """
     from agent_harness.kernel.redact import redact
 
@@ -225,7 +225,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """The same verdict on the same claim, where a harness that was killed has written it already."""
+    """Return the same verdict on the same claim, if a harness that was killed has written it already."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -250,17 +250,17 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """The verdicts, the last one first, each read when it is asked for; a missing file has none."""
+    """Return the verdicts, last one first, each read on demand; a missing file has none."""
     return (found for _, found in _backwards(path))
 
 
 def after(path: str, number: int) -> list[ClaimVerdict]:
-    """The verdicts after that of this number, the first one first."""
+    """Return the verdicts after this number, in order."""
     return [*takewhile(lambda found: found.n > number, newest_first(path))][::-1]
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """What the steps printed, by where it is kept below ``root``; empty where that cannot be read."""
+    """Return the output of the steps, by its path below ``root``; empty if it cannot be read."""
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -271,12 +271,12 @@ def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str
 
 
 def last_about(path: str, item: str) -> ClaimVerdict | None:
-    """The last line about an item."""
+    """Return the last line about an item."""
     return next((found for found in newest_first(path) if found.item == item), None)
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Whether work on an item was accepted once, and not only by a person's word."""
+    """Return True if work on an item was ever accepted by a verification, not only by a person."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -304,10 +304,10 @@ def _sum(line: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainReport:
-    """How the chain of lines is."""
+    """State of the chain of lines."""
 
     lines: int = 0  # that hold a verdict
-    torn: int = 0  # that hold none: a writer was killed in the middle of them
+    torn: int = 0  # without a verdict: a writer was killed in the middle of them
     broken_at: int | None = None  # the place, counted from 1, of the first verdict that does not follow the one before
     problem: str = ""
 
@@ -317,16 +317,16 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The state for a person."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Whether each line follows the one before: nothing was altered, taken out of the middle or put in.
+    """Check that each line follows the one before: none was altered, removed from the middle or inserted.
 
-    Lines that were cut off the end are not missed here. A missing file is whole. One look at every byte.
+    Lines cut off at the end are not noticed. A missing file is whole. Every byte is read once.
     """
     lines = torn = 0
     before: str | None = None
@@ -354,16 +354,16 @@ def _lines(path: str) -> Iterator[str]:
             yield line.removesuffix(b"\n").decode("utf-8", "replace")
 
 
-# ---- what a step printed
+# ---- output of a step
 
 
 def not_landed(
     path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
 ) -> ClaimVerdict:
-    """Writes that work which this claim has proven in a workspace did not land, with what failed there; the line.
+    """Write a line for proven work of a workspace that did not land, with the failure. Return the line.
 
-    ``fix`` says ``why``, in which ``files`` or by which ``failing`` items, and what the first of those printed. What
-    is printed goes to ``folder``, which is below ``root``; a ``job`` whose line is there is not written again.
+    ``fix`` has the reason (``why``), the ``files`` or ``failing`` items, and the output of the first of those. The
+    output goes to ``folder``, which is below ``root``; a line of the same ``job`` is not written again.
     """
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
@@ -391,9 +391,9 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Keeps the end of what a step printed, secrets masked, in ``N-STEP.txt`` of the folder; the path of it.
+    """Write the end of a step's output, secrets masked, to ``N-STEP.txt`` of the folder. Return the path.
 
-    N is the number that the next verdict of this file ``path`` gets, or the next one that is free.
+    N is the number of the next verdict in the file ``path``, or the next free one.
     """
     from agent_harness.kernel.redact import redact
 
@@ -408,7 +408,7 @@ def keep_output(
         kept = os.path.join(folder, f"{number}-{step}.txt")
         try:
             os.close(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
-        except FileExistsError:  # also one that another worker has begun just now
+        except FileExistsError:  # also one that another worker has just started
             continue
         except OSError as error:
             raise files.refusal(kept, "written", error) from None
@@ -421,9 +421,9 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Removes outputs that are older than important events are kept; how many. A link is no folder of ours.
+    """Remove outputs older than important events are kept. Return the number. Ignore a linked folder.
 
-    Halves that killed writers left behind go as well, however old they are.
+    Also remove partial files of killed writers, of any age.
     """
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []

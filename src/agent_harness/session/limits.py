@@ -1,7 +1,7 @@
-"""What bounds one session: its time, its context window, its progress and its money, as the five monitors.
+"""Limits of one session: time, context window, progress and cost, as the five monitors.
 
-The one that looks for progress is given the files that have changed so far, with a stamp for each (C43). Defaults are
-those of a feature project's settings (docs/configuration.md). Source: ``features.md`` sections K, N, Q.
+The progress monitor gets the files changed so far, with a stamp for each (C43). Defaults are those of a feature
+project's settings (docs/configuration.md). Source: ``features.md`` sections K, N, Q.
 """
 
 import os
@@ -21,24 +21,24 @@ from agent_harness.supervision.stalls import RepeatedError, Stall
 
 __all__ = ["DEPENDENCIES", "MOST_FILES", "SessionLimits", "changed_in_folder", "changed_in_repository", "watch"]
 
-WINDOW_TOKENS = 200_000  # of the model's context, where no setting says another size
+WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """The bounds of one session, over all of its turns."""
+    """Limits of one session, over all of its turns."""
 
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time
     budgets: tuple[BudgetLimit, ...]
-    model: str | None = None  # whose prices count where an event names none
+    model: str | None = None  # whose prices count if an event names none
     context: ContextWindow = field(default_factory=lambda: ContextWindow(window_tokens=WINDOW_TOKENS))
     stall: Stall = field(default_factory=lambda: Stall(window_tokens=WINDOW_TOKENS))
     repeated_error: RepeatedError = field(default_factory=RepeatedError)
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """All five monitors of one session; keep it for all of its turns."""
+    """Return all five monitors of one session. Use the same object for all of its turns."""
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (
@@ -56,13 +56,14 @@ def watch(limits: SessionLimits) -> Watch:
 
 MOST_FILES = 20_000  # of a folder without git; beyond it nothing is said to have changed or not
 DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
-"""Folders below a project that are no work on it: history, what was installed, what was built."""
+"""Folders below a project that are not work on it: history, installed packages, build results."""
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Every path that differs from the commit ``base`` or is not committed; its stamp moves when its content may have.
+    """Return every path that differs from the commit ``base`` or is not committed, with a stamp that changes with its
+    content.
 
-    Without ``base``, every path that is not committed.
+    Without ``base``, return every path that is not committed.
     """
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
@@ -72,7 +73,7 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Every file below a folder without git, as above; installed dependencies and caches aside."""
+    """Return every file below a folder without git, as above, without dependencies and caches."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

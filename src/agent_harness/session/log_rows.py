@@ -1,6 +1,6 @@
-"""Rows of the logs of a project, of whatever protocol: which are wanted, in the order of time, and as a line.
+"""Rows of a project's logs, of any protocol: filtered, sorted by time, and formatted.
 
-A row is an object with ``ts``, ``level``, ``type``, ``log``, and ``session`` and ``feature_id`` or ``task`` where it is
+A row is an object with ``ts``, ``level``, ``type``, ``log``, and ``session`` and ``feature_id`` or ``task`` if it is
 about one. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
 """
 
@@ -30,13 +30,13 @@ class FollowedLog:
     """A log that is shown as it grows."""
 
     name: str
-    paths: Callable[[], Sequence[str]]  # its files, oldest first; what is added later is new
+    paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new
     parse: Callable[[str], "tuple[str, str] | None"]  # a line as (when, what), or nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which rows are wanted; every field that is set must fit."""
+    """Filter for rows; every field that is set must match."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -48,7 +48,7 @@ class Filter:
     until: datetime | None = None
 
     def fits(self, row: Mapping[str, Any]) -> bool:
-        """Whether this row is wanted."""
+        """Return True if the row matches."""
         return self._fits_place(row) and self._fits_time(row) and self._fits_words(row)
 
     def _fits_place(self, row: Mapping[str, Any]) -> bool:
@@ -76,19 +76,19 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """The moment that ``2h``, ``3d`` (ago) or an ISO date or time names; ``UsageError`` for anything else."""
+    """Return the moment of ``2h``, ``3d`` (ago) or an ISO date or time. Raise ``UsageError`` for anything else."""
     ago = _AGO.fullmatch(text.strip().lower())
     try:
         found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
     except OverflowError:
         found = None
     if found is None:
-        raise UsageError(f"{text!r} is no time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
+        raise UsageError(f"{text!r} is not a time", hint="a span such as 30m, 2h, 3d, or 2026-01-31T09:30")
     return found
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """What somebody looks for, in the words of a command line; ``UsageError`` for what is no time."""
+    """Return the filter for the options of a command line. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -99,7 +99,9 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """The newest ``limit`` rows of streams that go backwards, oldest first; ``more`` says that there are older ones."""
+    """Return the newest ``limit`` rows of streams that go backwards, oldest first; ``more`` says that there are older
+    ones.
+    """
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
     return {"rows": found[:limit][::-1], "more": len(found) > limit}
@@ -111,7 +113,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every value in a row, however deep: an agent can write to the logs."""
+    """Yield every value in a row, at any depth: an agent can write to the logs."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -124,7 +126,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def line(row: Mapping[str, Any], said: str, *, utc: bool = False) -> str:
-    """One row for a person: when (local time, or UTC), in which session, how much it matters, what."""
+    """Return one row for a person: time (local, or UTC), session, level, text."""
     at = clock.parse(row.get("ts"))
     when = (at if utc else at.astimezone()).strftime("%Y-%m-%d %H:%M:%S %Z") if at else "?"
     session = f"S{row['session']}" if row.get("session") is not None else "-"

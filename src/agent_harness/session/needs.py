@@ -1,8 +1,9 @@
-"""What a person has to do, from the facts, alike for every kind of project, every command and every view.
+"""Actions that a person has to take, from the facts, the same for every kind of project, every command and every
+view.
 
-A question that waits; what a person holds or has taken over; what failed for good; and why the last run ended, if it
-ended for a reason that a person has to remove: a folder that is full, a file in the way, a branch that is gone. How a
-run ended is kept outside of the project until the next one begins.
+These are: a pending question; items that a person holds or has taken over; items that failed for good; and the reason
+for the end of the last run, if a person has to remove it: a full disk, a file in the way, a deleted branch. The end
+of a run is kept outside the project until the next one begins.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ __all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "looks_of", "now
 
 LAST_RUN = "last-run.json"
 HELD = "session_held"
-"""The reason of a run beside a session of somebody else."""
+"""Reason of a run beside a session of somebody else."""
 BLOCKED = "blocked"
-"""The reason of a run that would end before its first turn."""
+"""Reason of a run that would end before its first turn."""
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
-"""Exit codes of runs that a person has to look at: a decision, an environment, a state that is damaged."""
+"""Exit codes of runs that a person has to look at: a decision, an environment, damaged state."""
 AGENT_FAILS = "agent_fails"
-"""The reason of a run whose agents end at once, or all alike."""
+"""Reason of a run whose agents end at once, or all alike."""
 _ERROR = "error"  # of a session whose agent ended with an error: its run ends with it
 _REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD, AGENT_FAILS, _ERROR})
-"""Reasons with other exit codes that go with nothing but a person's doing."""
+"""Reasons with other exit codes that only a person can remove."""
 _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
-"""Reasons that the state of the project tells for as long as they hold."""
+"""Reasons that the state of the project shows as long as they hold."""
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One thing that a person has to do, and the command that does it, or helps."""
+    """One action of a person, and the command that does it, or helps."""
 
     __slots__ = ()
 
@@ -59,10 +60,10 @@ def of(
     last_run: Mapping[str, object] | None = None,
     named: Callable[[str], str] = str,
 ) -> tuple[Need, ...]:
-    """All of it, what stops everything first.
+    """Return all actions, those that stop everything first.
 
-    ``asked`` are the questions with how they are answered; ``held`` items are kept from landing, ``looks`` wait for a
-    person to try them, ``failed`` are not begun again by any run; ``last_run`` is what ``read_end`` has answered.
+    ``asked`` are the questions with their commands; ``held`` items are kept from landing, ``looks`` wait for a person
+    to try them, ``failed`` are not started again by any run; ``last_run`` is the answer of ``read_end``.
     """
     found = [Need(*each) for each in asked]
     message = str((last_run or {}).get("message") or "")
@@ -91,7 +92,7 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Why a run ended, by its answer, where a person has to do something about it; else nothing."""
+    """Return why a run ended, from its answer, if a person has to act on it; else an empty record."""
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -106,7 +107,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Keeps what ``end_of`` has answered; nothing of it forgets how the run before ended."""
+    """Store the answer of ``end_of``; an empty one removes the end of the run before."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -120,12 +121,12 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
 
 
 def looks_of(end: JsonObject) -> JsonObject:
-    """Return of it what a person has to look at whatever became of the work: what agents could have changed."""
+    """Return the part that a person has to look at in any case: changes that agents may have made."""
     return {name: value for name, value in end.items() if name == "looks"}
 
 
 def read_end(home: str | None) -> JsonObject:
-    """The same, read back; empty where nobody has to do anything about it."""
+    """Return the stored end; empty if no action is needed."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -153,7 +154,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """A coarse look at names and one file, so that ``status`` loads no git where nothing waits."""
+    """Take a coarse look at names and one file, so that ``status`` loads no git if nothing is pending."""
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -1,4 +1,4 @@
-"""What the sessions under way are doing at this moment, in a small file for whoever looks: ``status``, a footer.
+"""Present activity of the running sessions, in small files for other commands, such as ``status`` or a footer.
 
     {"v":1, "owner":{"pid":...}, "run":"3f1c", "item":"Feature #3", "title":..., "session":7, "turn":2,
      "phase":"judging", "step":"suite", "since":..., "agent":..., "model":...,
@@ -6,9 +6,9 @@
      "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
      "began":...}
 
-The file lies in the user's state folder of the project, is replaced at most once a second and at each new phase or
-step, and is gone when its session has ended. Whoever reads it asks for the process that wrote it: a dead one's clock
-does not run on. Nothing is decided by it, so a disk that does not take it stops nobody. Source: ``faces.md`` F-REC-4.
+A file lies in the user's state folder of the project. It is replaced at most once a second and at each new phase or
+step, and removed when its session has ended. A reader checks the process that wrote it, since a dead one may have
+left it. No decision depends on it, and a write error is ignored. Source: ``faces.md`` F-REC-4.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LAST_CHARACTERS = 200
 
 
 class NowRecord:
-    """The record of one session while it lives; without a path it writes nothing."""
+    """Record of one living session; without a path it writes nothing."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """``left_usd`` is what is left of the budgets of the ``session``, the ``item`` and the ``project``.
+        """Set ``left_usd``, the rest of the budgets of the ``session``, the ``item`` and the ``project``.
 
         ``can`` names the verbs that reach the session while it runs.
         """
@@ -66,27 +66,27 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """The session is at another place now: ``preflight``, ``agent``, ``judging``, ``settling``, ``waiting``."""
+        """Set the phase: ``preflight``, ``agent``, ``judging``, ``settling``, ``waiting``."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
     def step(self, name: str) -> None:
-        """The judging is at this step now: ``guard``, ``proof``, ``suite``, ``red``, ``lint``, ``criterion``."""
+        """Set the step of the verification: ``guard``, ``proof``, ``suite``, ``red``, ``lint``, ``criterion``."""
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """A turn of the agent begins; ``run`` is the tag of its processes."""
+        """Start a turn of the agent; ``run`` is the tag of its processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """The session waits so long for a provider."""
+        """Show that the session waits this long for a provider."""
         from agent_harness.kernel import clock
 
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """The agent said, or did, something: the last lines count, one by one or at once; secrets are masked."""
+        """Add text or activity of the agent; the last lines are kept, secrets are masked."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
@@ -97,27 +97,27 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """What the agent has used so far in this session; ``None`` for a cost that is not known."""
+        """Set the usage of the agent in this session; None for an unknown cost."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """Where the record is kept, with all else of the project that no agent reaches."""
+        """The folder of the record, which no agent can reach."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
-        """The agent at work is reached by this verb as well."""
+        """Add a verb that reaches the running agent."""
         self._fixed["can"] = [*self._fixed["can"], verb]
 
     def close(self) -> None:
-        """The session has ended."""
+        """Remove the record: the session has ended."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """To be called now and then: writes what came too soon after the write before it."""
+        """Write an update that came too soon after the last one. Call it now and then."""
         if self._waits:
             self._write()
 
@@ -129,7 +129,7 @@ class NowRecord:
     def _write(self) -> None:
         if self._path is None:
             return
-        import json  # whoever reads these records needs no more than what parses them
+        import json  # readers of these records need only the parser
 
         self._waits = time.monotonic() < self._next
         if self._waits:
@@ -140,14 +140,14 @@ class NowRecord:
             if self._owner is None:
                 self._begin(os.path.dirname(self._path))
             with suppress(FileNotFoundError):
-                os.unlink(part)  # what a killed writer has left, or anybody: nothing there is opened
+                os.unlink(part)  # left by a killed writer, or forged: it is never opened
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(self._record(), file, ensure_ascii=True)
             os.replace(part, self._path)
 
     def _begin(self, folder: str) -> None:
-        """Makes the folder, and takes the records of sessions out of it that are dead: they are recovered by now."""
+        """Create the folder, and remove the records of dead sessions, which are recovered by now."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -190,7 +190,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """A run that has no session under way waits, to the end of this block, for an account that is refused or a slot."""
+    """Show, during the block, that a run without a session waits for a refused account or for a slot."""
     from agent_harness.kernel import clock
 
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
@@ -206,9 +206,9 @@ LOG_FILES = 5
 
 
 def keep_said(path: str, text: str) -> None:
-    """Adds what a run says to its own log, each line with time and zone, masked; five files of a megabyte are kept.
+    """Add a run's output to its own log, each line with time and zone, masked; keep five files of a megabyte.
 
-    A terminal that was closed, or a log that was lost, takes nothing away. Source: ``faces.md`` F-REC-6.
+    So a closed terminal or a lost log loses nothing. Source: ``faces.md`` F-REC-6.
     """
     from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
@@ -219,7 +219,7 @@ def keep_said(path: str, text: str) -> None:
     folder = os.path.dirname(path)
     with suppress(OSError):
         if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
-            return  # whoever put the link there is not followed
+            return  # a link of somebody else is not followed
         if not os.path.isdir(folder):
             os.mkdir(folder)
         if os.path.lexists(path) and (os.path.islink(path) or os.lstat(path).st_size > LOG_BYTES):
@@ -230,7 +230,7 @@ def keep_said(path: str, text: str) -> None:
 
 
 def said_at(line: str) -> tuple[str, str]:
-    """(when, what) of a line of that log."""
+    """Return (when, what) of a line of that log."""
     at, _, text = line.partition(" ")
     return at, text
 
@@ -243,22 +243,22 @@ def _turn_over(path: str) -> None:
 
 
 def read(folder: str | None) -> list[Now]:
-    """What the records in this folder tell of, also of the dead; a file that is no record is passed over."""
+    """Return the records in this folder, including dead ones. Ignore invalid files."""
     return [found for found, _ in _known(folder)]
 
 
 def running(folder: str | None) -> list[Now]:
-    """The sessions that are alive by the records in this folder."""
+    """Return the sessions in this folder that are alive."""
     return [each for each in read(folder) if each.alive]
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """The records as they are, each with ``alive`` and ``seen``, for an answer in JSON."""
+    """Return the records as they are, each with ``alive`` and ``seen``, for an answer in JSON."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
 def lines(records: Sequence[JsonObject]) -> list[str]:
-    """What ``told`` answered, for a person."""
+    """Return the answer of ``told`` for a person."""
     if not records:
         return []
     from agent_harness.session.project_view import Now
@@ -276,7 +276,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Each record with its path, and in it when it was written."""
+    """Yield each record with its path and its time of writing."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

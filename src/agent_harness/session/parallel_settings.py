@@ -1,7 +1,7 @@
-"""The settings of runs of several agents, the same for every protocol that has them.
+"""Settings of parallel runs, the same for every protocol that has them.
 
 ``parallel:`` in ``.harness.yaml``, ``session_config.parallel`` in ``harness-tasks.json``; ``HARNESS_PARALLEL__KEY``
-wins over both. A member that is no value of its kind is passed over, and said.
+overrides both. An invalid member is ignored and reported.
 """
 
 import json
@@ -26,15 +26,15 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    """Under which several agents work at once."""
+    """Settings of a run of several agents."""
 
     workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
     test_runs: int = _setting(0, "Runs of checks at once, before landing; 0: half of the cores.")
     window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
-    mends: int = _setting(2, "Attempts to fix a rejected change, before the item is begun anew.")
+    mends: int = _setting(2, "Attempts to fix a rejected change, before the item starts again from the branch.")
     lend: bool = _setting(True, "Workspaces get copies of what is installed in the project and ignored by git.")
-    links: tuple[str, ...] = _setting((), "Ignored folders that workspaces are lent, as copies; verification.links.")
+    links: tuple[str, ...] = _setting((), "Ignored folders that workspaces get copies of; verification.links.")
     copy: tuple[str, ...] = _setting(
         (), "Further ignored files of which workspaces get copies, for example .env.local."
     )
@@ -47,9 +47,9 @@ class ParallelSettings:
     teardown: str | None = _setting(None, "Is run in a workspace before it is removed.")
     fresh: bool = _setting(False, "Every attempt has a new workspace.")
     ports: int = _setting(20, "Ports that each slot has for itself.")
-    min_free_mb: int = _setting(2048, "No agent begins beside others with less memory free, or with 2 GB of disk.")
+    min_free_mb: int = _setting(2048, "No agent starts beside others with less memory free, or with 2 GB of disk.")
     push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
-    refs: str = _setting(REFS, "Where other machines' orders lie at a remote; refs/heads/NAME if it takes no others.")
+    refs: str = _setting(REFS, "Folder of remote jobs at a remote; refs/heads/NAME if it accepts only branches.")
     check: str | None = _setting(None, "Must pass on each commit that lands; of task lists.")
 
     @property
@@ -62,21 +62,21 @@ TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)
 
 
 def means(name: str) -> str:
-    """What the setting is for."""
+    """Return the purpose of the setting."""
     return str(TABLE[name].metadata["means"])
 
 
 def default(name: str) -> Any:
-    """What counts where nothing is said."""
+    """Return the default of the setting."""
     return TABLE[name].default
 
 
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Those of a file, under those of the environment; ``say`` hears what is passed over in ``where``.
+    """Return the settings of a file, overridden by the environment; ``say`` gets the ignored members of ``where``.
 
-    ``ConfigurationError`` for a variable that is no value of its setting: whoever starts the run sets it now.
+    Raise ``ConfigurationError`` for an invalid variable, since the person who starts the run sets it now.
     """
     found: JsonObject = {}
     for name in TABLE:
@@ -96,31 +96,31 @@ def read(
             raise ConfigurationError(f"{_VARIABLE}{name.upper()} {problem}", hint=f"it says {text!r}; unset it")
         found[name] = tuple(value) if isinstance(value, list) else value
     if say and (unknown := [name for name in given if name not in TABLE]):
-        say(f"{where} has members that nobody reads: {', '.join(map(str, unknown))}")
+        say(f"{where} has unknown members: {', '.join(map(str, unknown))}")
     return ParallelSettings(**found)
 
 
 def _problem(name: str, value: object) -> str | None:
-    """Why this is no value of the setting."""
+    """Return why the value is invalid for the setting; None if it is valid."""
     usual, least = default(name), TABLE[name].metadata["least"]
     if isinstance(usual, bool):
-        return None if isinstance(value, bool) else "is neither true nor false"
+        return None if isinstance(value, bool) else "must be true or false"
     if isinstance(usual, int):
         if name == "workers" and value in range(1, MOST_WORKERS + 1) and type(value) is int:
             return None
         if name == "workers":
-            return f"is no number from 1 to {MOST_WORKERS}"
-        return None if type(value) is int and value >= least else f"is no number from {least}"
+            return f"must be a number from 1 to {MOST_WORKERS}"
+        return None if type(value) is int and value >= least else f"must be a number from {least}"
     if isinstance(usual, tuple):
         texts = value if isinstance(value, list) else [None]
-        return None if all(isinstance(each, str) for each in texts) else "is no list of texts"
+        return None if all(isinstance(each, str) for each in texts) else "must be a list of strings"
     is_well = isinstance(value, str) and value.strip() and (name != "refs" or re.fullmatch(REFS_PATTERN, value))
     other = f"is neither {REFS} nor a folder of branches, such as refs/heads/harness"
-    return None if is_well else other if name == "refs" else "is no text"
+    return None if is_well else other if name == "refs" else "must be a string"
 
 
 def _from_text(usual: object, text: str) -> object:
-    """What a variable says; a list is one in JSON, or separated by commas."""
+    """Return the value of a variable; a list is in JSON, or separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -1,12 +1,11 @@
-"""What a view shows of a project, in the same frozen values whatever the protocol: a command, a view, a page.
+"""View of a project for commands, screens and pages, in frozen values that are the same for every protocol.
 
-    view = reader.load()          # what is new is read, and nothing else
+    view = reader.load()          # reads new records only
     print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
-They are read from the records on disk alone, without a lock, so that they are the same for a run of this program, of
-another one, and of one that has died. A last line that is not ended waits; a file that cannot be read is a gap that is
-named, never an error. What is not known is ``None``. A protocol answers as a ``Source`` where its records are.
-Source: ``faces.md`` F-REC-4, F-REC-7.
+Values come from the records on disk alone, without a lock. So they are the same for a run of this process, of another
+one, and of a dead one. An unfinished last line is left for later; an unreadable file is a named gap, never an error.
+An unknown value is None. A protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if not TYPE_CHECKING:
     T, Protocol = None, object
 
     class Generic:
-        """What only a type checker asks for."""
+        """Stand-in for the class that only a type checker needs."""
 
         def __class_getitem__(cls, _of):
             return cls
@@ -87,27 +86,27 @@ class Item:
     name: str  # for people: "Feature #3"
     title: str
     state: str  # PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED, SKIPPED, UNPROVEN, NEEDS_YOU
-    reason: str = ""  # why it is in this state, as far as somebody said so
+    reason: str = ""  # why it is in this state, as far as it is known
     waits_for: tuple[str, ...] = ()  # the ids of items that come first
     proof: str | None = None  # what proves it: a command, or its test file
     test_files: tuple[str, ...] = ()  # of which the proof consists
     folder: str | None = None  # where its proof is run, absolute
     folders: Mapping[str, str] = field(default_factory=dict)  # the same of each criterion that names another place
     again: bool = False  # failed, and the next run tries it once more
-    next: str = ""  # the command to type now, where the project does not ask for another first
+    next: str = ""  # the command to type now, unless the project needs another first
 
     @property
     def is_left(self) -> bool:
-        """Whether a run has still to work on it."""
+        """True if a run still has to work on it."""
         return self.again or self.state in (OPEN, WORKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """A session, an attempt at a task, or a slice; of one that has not ended, what is known by now."""
+    """A session, an attempt at a task, or a slice; if it has not ended, with the values known so far."""
 
     number: int | None  # of the session; of a slice, its place among them
-    item: str | None  # ``None``: it worked on none, as a cleanup
+    item: str | None  # ``None``: no item, as for a cleanup
     outcome: str  # for people
     started: str | None = None
     ended: str | None = None
@@ -117,16 +116,16 @@ class PastSession:
     prompt_type: str | None = None
     base: str | None = None  # the commit before it
     head: str | None = None  # and after it
-    rescue_ref: str | None = None  # what was taken back of it
-    attempt: int | None = None  # at its item, where a session has several
+    rescue_ref: str | None = None  # its rolled-back work
+    attempt: int | None = None  # at its item, if a session has several
     turns: int | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
-    cost_usd: float | None = None  # ``None``: not known
-    assumed_usd: float = 0.0  # what an unknown cost counts for in the budgets
+    cost_usd: float | None = None  # ``None``: unknown
+    assumed_usd: float = 0.0  # counts in the budgets for an unknown cost
 
     @property
     def line(self) -> str:
-        """The session for a person: on what, how it ended, how long it took and what it cost."""
+        """The session for a person: item, end, duration and cost."""
         number = f"{self.number}: " if self.number is not None else ""
         cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
         told = [
@@ -137,13 +136,13 @@ class PastSession:
         return f"Session {number}{self.item or 'no item'}, {self.outcome}; {', '.join(told)}"
 
     def as_json(self) -> JsonObject:
-        """The members for an answer in JSON."""
+        """Return the members for an answer in JSON."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """What waits for a person."""
+    """A question for a person."""
 
     kind: str
     message: str
@@ -158,7 +157,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """What was paid, in US dollars; what is not known is counted apart."""
+    """Costs in US dollars; unknown ones are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -168,7 +167,7 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """What was spent, at least; ``None`` where nobody knows anything of it."""
+        """The known minimum of the costs; None if nothing is known."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -178,7 +177,7 @@ class Money:
 
     @classmethod
     def of(cls, sessions: Iterable[PastSession]) -> Money:
-        """What these sessions have cost."""
+        """Return the costs of these sessions."""
         found = [*sessions]
         return cls(
             spent_usd=round(sum(each.cost_usd or 0.0 for each in found), 4),
@@ -190,7 +189,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A record that cannot be read, and why; the view is without it."""
+    """A record that cannot be read, with the reason; the view does not contain it."""
 
     file: str
     why: str
@@ -198,7 +197,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What one session does, or did when it was heard of last."""
+    """Present activity of one session, or its last known one."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -214,18 +213,18 @@ class Now:
     model: str | None = None
     tokens: Mapping[str, int] | None = None  # input, output, cached
     cost_usd: float | None = None
-    cost_unknown: bool = False  # something was used whose price nobody knows
+    cost_unknown: bool = False  # the price of something is unknown
     session_left: float | None = None  # US dollars of each budget
     item_left: float | None = None
     project_left: float | None = None
-    last: tuple[str, ...] = ()  # what the agent said or did last
+    last: tuple[str, ...] = ()  # last text or activity of the agent
     can: tuple[str, ...] = ()  # the verbs that reach the session while it runs
     alive: bool = False  # the process that wrote it lives, as the process table says
     seen: datetime | None = None  # when it was written
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """The value that a record tells of; a member of another type counts as missing."""
+        """Build it from a record; a member of another type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
         left = budget if isinstance(budget, dict) else {}
@@ -241,13 +240,13 @@ class Now:
 
     @property
     def limit_usd(self) -> float | None:
-        """What the session may cost in all."""
+        """The maximum cost of the session."""
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """The session for a person: what it works on, its step and for how long, tokens, cost and its pace.
+        """Return the session for a person: item, step with duration, tokens, cost and cost per minute.
 
-        What is not known is not shown. The clock of a dead one has stopped: when it was heard of last is said instead.
+        Unknown values are left out. For a dead session, show the time at which it was last seen.
         """
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
@@ -260,12 +259,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """What a minute of the session costs; empty where that is not known, and in its first minute."""
+        """Return the cost per minute; empty if it is unknown, and in the first minute."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Its phase and for how long, or until when it waits."""
+        """Return its phase and duration, or the end of its wait."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -273,13 +272,13 @@ class Now:
 
     @property
     def tokens_text(self) -> str:
-        """How many tokens it has used so far; empty where that is not known."""
+        """Its tokens so far; empty if unknown."""
         used = self.tokens
         return "" if used is None else f"{_short(used.get('input', 0))} in {_short(used.get('output', 0))} out"
 
     @property
     def cost_text(self) -> str:
-        """What it has cost so far, and what it may."""
+        """Its cost so far, and the limit."""
         if self.cost_usd is None or self.cost_unknown:
             return "cost unknown"
         return f"${self.cost_usd:.2f}" + (f" of ${self.limit_usd:.2f}" if self.limit_usd is not None else "")
@@ -287,21 +286,21 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """What the state files of a project say; they are replaced whole, and read again when one of them was."""
+    """Content of a project's state files; they are replaced whole, and read again when one has changed."""
 
     name: str = ""
     items: tuple[Item, ...] = ()
     questions: tuple[AskedQuestion, ...] = ()
-    needs: tuple[Need, ...] = ()  # what a person has to do: the answers to these questions first
-    money: Money | None = None  # where the state says it; else it is the sum over the sessions
+    needs: tuple[Need, ...] = ()  # actions of a person: the answers to these questions first
+    money: Money | None = None  # from the state, if it is there; else the sum over the sessions
     rests: str | None = None  # why no session starts: paused, in a person's hands
-    next: str = ""  # the command to type while nobody works
+    next: str = ""  # the command to type while no agent works
     comes_first: bool = False  # it must be typed before a session starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectView:
-    """One project as it was when its reader looked."""
+    """One project at the moment when its reader looked."""
 
     kind: Kind
     path: str
@@ -309,7 +308,7 @@ class ProjectView:
     sessions: tuple[PastSession, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     now: tuple[Now, ...] = ()  # also of the dead
-    several: str | None = None  # what a run of several agents that lives is at, in a few words
+    several: str | None = None  # state of a living parallel run, in a few words
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -318,41 +317,41 @@ class ProjectView:
 
     @property
     def proven(self) -> int:
-        """How many items are."""
+        """The number of proven items."""
         return sum(each.state == PROVEN for each in self.items)
 
     @property
     def checked(self) -> int:
-        """How many items are completed, and not proven."""
+        """The number of items that are completed but not proven."""
         return sum(each.state == CHECKED for each in self.items)
 
     @property
     def done(self) -> int:
-        """How many items are completed."""
+        """The number of completed items."""
         return self.proven + self.checked
 
     @property
     def counted(self) -> str:
-        """How many items are proven, and how many are checked if there are any: ``4/7 proven, 2 checked``."""
+        """The numbers of proven and, if any, checked items: ``4/7 proven, 2 checked``."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
     def money(self) -> Money:
-        """What all sessions have cost."""
+        """The costs of all sessions."""
         return self.state.money or Money.of(self.sessions)
 
     @property
     def next(self) -> str:
-        """The command to type now; while somebody works, it is one that looks."""
+        """The command to type now; while an agent works, it is a command that only looks."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """The questions that this item waits for: its own, and those that stop every session."""
+        """Return the questions that this item waits for: its own, and those that stop every session."""
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """The command to type now for an item: what the project asks for comes before a session on it."""
+        """Return the command to type now for an item. A command that the project needs first comes before a session."""
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -363,7 +362,7 @@ class ProjectView:
         return self.next if begins and self.state.comes_first else item.next
 
     def money_by_item(self) -> dict[str, Money]:
-        """What the sessions on each item have cost."""
+        """Return the costs of the sessions by item."""
         found: dict[str, list[PastSession]] = {}
         for each in self.sessions:
             found.setdefault(each.item or "", []).append(each)
@@ -371,12 +370,12 @@ class ProjectView:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether its state could not be read, so that nobody knows how much is proven."""
+        """True if its state cannot be read, so that the number of proven items is unknown."""
         return bool(self.gaps) and not self.items
 
     @property
     def doing(self) -> str:
-        """Where it stands in a word or two: what waits for a person comes first, then what runs, then what ended."""
+        """Its state in a word or two: a question comes first, then a running session, then an ended one."""
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -392,7 +391,7 @@ class ProjectView:
 
     @property
     def line(self) -> str:
-        """The project in one line: what it does, how much is proven, what it has cost, and what is not seen."""
+        """The project in one line: activity, proven items, costs, and unreadable records."""
         parts = [] if self.is_unreadable else [self.doing, self.counted]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
@@ -403,56 +402,56 @@ class ProjectView:
 
 
 class Source(Protocol):
-    """Where the records of one project are, and what they say: one for each protocol."""
+    """Records of one project, with their meaning: one implementation for each protocol."""
 
     kind: Kind
     path: str
 
     def home(self) -> str | None:
-        """The folder of the project outside of it, where ``now.json`` and the verdicts are."""
+        """Return the project's state folder, outside the project, which holds ``now.json`` and the verdicts."""
         ...
 
     def now(self) -> Sequence[Now]:
-        """What the records of sessions there tell, also of the dead."""
+        """Return the records of sessions there, including dead ones."""
         ...
 
     def several(self) -> str | None:
-        """What a run of several agents that lives is at, in a few words."""
+        """Return the state of a living parallel run in a few words; None if there is none."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """The files whose change means that ``state`` says something else."""
+        """Return the files whose change means that ``state`` has changed."""
         ...
 
     def state(self, read: Read) -> StatePart:
-        """What they say; each is read by ``read``, which knows what to do where one cannot be."""
+        """Return the state. Each file is read by ``read``, which handles errors."""
         ...
 
     def journals(self) -> Sequence[str]:
-        """The histories that tell of sessions, oldest first."""
+        """Return the histories of sessions, oldest first."""
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """All sessions, once these rows have come to those that were told ``before``."""
+        """Return all sessions, after adding these rows to the sessions known ``before``."""
         ...
 
     def recordings(self) -> Sequence[str]:
-        """Patterns of the files in which sessions of agents are recorded, as ``glob`` reads them."""
+        """Return the ``glob`` patterns of the files in which sessions of agents are recorded."""
         ...
 
 
 class Read(Protocol):
-    """Reads one file of the state; where that cannot be, it is a gap, and the answer is ``otherwise``."""
+    """Reads one file of the state; if that fails, it records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
 
 UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError)
-"""What a damaged file comes to, whatever somebody wrote into it."""
+"""Errors caused by damaged files of any content."""
 
 
 class ProjectReader:
-    """Looks at one project, again and again; a second look costs what is new."""
+    """Reader of one project; a second look reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -463,7 +462,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """The project as it is now. The same object again where nothing has changed."""
+        """Return the project as it is now; the same object if nothing has changed."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -481,11 +480,11 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """The folder of the project outside of it; ``None`` where there is none yet."""
+        """The project's state folder, outside the project; None if there is none yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """The files in which sessions of agents are recorded; none in a folder that leads elsewhere."""
+        """Return the files in which sessions of agents are recorded, except in folders that lead out of the project."""
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
@@ -493,12 +492,12 @@ class ProjectReader:
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Whether the verdicts follow one another; ``None`` where none is kept."""
+        """Return the check of the chain of verdicts; None if there are no verdicts."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Read again where a file is another one, or where somebody works who did not, or no longer."""
+        """Return the state; read it again if a file was replaced, or if a session started or ended."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -515,7 +514,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """What some histories tell together, oldest first; all are read again where one of them was replaced."""
+    """Values of several histories together, oldest first; all are read again if one was replaced."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -539,7 +538,7 @@ class _Histories(Generic[T]):
         return self._values
 
     def gaps(self) -> list[Gap]:
-        lines = {path: f"{count} damaged lines were passed over" for path, count in self._damaged.items()}
+        lines = {path: f"{count} damaged lines were ignored" for path, count in self._damaged.items()}
         return [Gap(file=os.path.basename(path), why=why) for path, why in {**lines, **self._unreadable}.items()]
 
     def _news(self, path: str) -> News:
@@ -566,14 +565,14 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """``0:42``, ``1:02:22``."""
+    """Return the time as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
 
 
 def span(seconds: float) -> str:
-    """A time for a person: ``8 s``, ``12 min``, ``3 h 05``."""
+    """Return the duration for a person: ``8 s``, ``12 min``, ``3 h 05``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -589,27 +588,27 @@ def _short(count: int) -> str:
 
 
 def text(value: object) -> str | None:
-    """A string."""
+    """Return the value if it is a string, else None."""
     return value if isinstance(value, str) else None
 
 
 def models(value: object) -> str | None:
-    """A model, or several of a list."""
+    """Return the name of a model, or of several from a list."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """The strings of a list; none where it is no list."""
+    """Return the strings of a list; none if it is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def whole(value: object) -> int | None:
-    """A whole number."""
+    """Return the value if it is a whole number, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def amount(value: object) -> float | None:
-    """A number that can be a sum of money or a time."""
+    """Return the value if it can be an amount of money or a time, else None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

@@ -1,6 +1,6 @@
-"""What is done when the provider does not serve the agent, as one table.
+"""Further tries when the provider does not serve the agent, as one table.
 
-    failure       how it shows                               waits before further tries, in seconds     then
+    failure       sign                                       waits before further tries, in seconds     then
     rate_limited  429, a used-up allowance                   as asked, else 1, 2, 4 ..., each <= 300    until its end
     overloaded    529                                        30, 30, 30                                 paused
     network       the connection failed                      1, 2                                       error
@@ -9,8 +9,8 @@
     auth          the key or login is not accepted           none                                       error
     money         the account has none left                  none                                       error
 
-Waits never go beyond the session's time limit; a longer one is the run's (``supervision/dispatch.py``), and where
-another agent may take over, no wait here is long. None of this counts against the feature. Source: features.md
+Waits never exceed the session's time limit; a longer one belongs to the run (``supervision/dispatch.py``), and if
+another agent may take over, waits here are short. None of this counts against the feature. Source: features.md
 UAH-374..378, UAH-388, C28, C35.
 """
 
@@ -29,14 +29,14 @@ from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):
-    """Where a session reports: to the person who watches, and to the machine-readable record of the protocol."""
+    """Reports of a session: to the person who watches, and to the machine-readable record of the protocol."""
 
     def say(self, line: str) -> None:
-        """One line for the person."""
+        """Print one line for the person."""
         ...
 
     def event(self, event_type: str, **fields: object) -> None:
-        """One record; the protocol adds the session and the work item."""
+        """Write one record; the protocol adds the session and the work item."""
         ...
 
 
@@ -56,7 +56,7 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """One failure: the waits between tries (``None``: growing, without an end), how a session ends, what helps."""
+    """One failure: the waits between tries (None: growing, without an end), the session's ending, advice."""
 
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
@@ -64,7 +64,7 @@ class RetryRule:
 
 
 ALL_RETRIED = frozenset({"rate_limited", "overloaded", "network", "no_response", "malformed"})
-"""What a session may be kept open for, so that a turn is tried again."""
+"""Failures for which a session may stay open, so that a turn is tried again."""
 
 TABLE: Mapping[str, RetryRule] = {
     "rate_limited": RetryRule(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
@@ -81,7 +81,7 @@ TABLE: Mapping[str, RetryRule] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderFailure:
-    """Why the provider did not serve a turn."""
+    """Reason why the provider did not serve a turn."""
 
     kind: str
     message: str
@@ -94,12 +94,12 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """For the person, when no further try is made."""
+        """The sentence for the person, if no further try is made."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """The failure that a turn ended in; ``None`` when it ended otherwise, well or badly."""
+    """Return the failure that ended a turn; None if it ended otherwise, well or badly."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -116,7 +116,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """The line that says that the account has no money left, of the message and the last lines of the turn."""
+    """Return the line, of the message and the last lines of the turn, that says that the account has no money left."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -149,7 +149,8 @@ def _asked(refused: RateLimited | None) -> float | None:
 
 
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
-    """Seconds to wait before the next try, after so many tries (from 1); ``None`` when there is to be none.
+    """Return the seconds to wait before the next try, after this number of tries (from 1); None if there is to be
+    none.
 
     ``spare``: another agent can take over from one that is refused.
     """
@@ -186,10 +187,10 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """The outcome of the last try and the failure that it ended in; ``turn`` gets whether it is a further one.
+        """Return the outcome of the last try and its failure, if any; ``turn`` gets True if it is a further try.
 
-        ``kinds`` are the failures after which a further try is made. ``is_enough`` says that the turn left something to
-        judge although it was cut off. Asked to stop while it waits, the outcome says so.
+        ``kinds`` are the failures after which a further try is made. ``is_enough`` says that the turn left something
+        to verify although it was cut off. A stop request during a wait is in the outcome.
         """
         self._tries.clear()
         again = False
@@ -213,7 +214,9 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Tries in a row that ended so; a refusal after the agent was served for a while begins a new row."""
+        """Return the number of such failures in a row; a failure after the agent was served for a while starts a new
+        row.
+        """
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1
         return self._tries[failure.kind]

@@ -1,4 +1,4 @@
-"""What one run has come to, in a few lines at its end: by the records that it found and those that it leaves.
+"""Summary of one run in a few lines at its end, from the records before and after it.
 
     proven     2 in this run: #7, #8; 8 of 9 in all
     checked    #9: it passed before the work as well
@@ -7,7 +7,7 @@
     kept       1 rolled back, 1 given back: harness rescue list
     needs you  nothing
 
-Nothing is taken from what the run believed of itself. Source: ``faces.md`` F-RUN-2.
+It uses nothing from the memory of the run. Source: ``faces.md`` F-RUN-2.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ NAMED = 5
 
 
 class RunSummary:
-    """Made before the run."""
+    """Summary of one run; create it before the run."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """What has come since; nothing where no session has ended and no claim was judged.
+        """Return the changes since then; empty if no session has ended and no claim was verified.
 
-        ``end`` is why the run ended, as ``needs.end_of`` says it, for a project that nobody can look at any more.
+        ``end`` is the reason for the end, from ``needs.end_of``, for a project that can no longer be read.
         """
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]

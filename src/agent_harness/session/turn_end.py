@@ -1,14 +1,14 @@
-"""What the end of a turn asks of a repository, for every kind of work: facts in, answers out.
+"""State of a repository at the end of a turn, for every kind of work: facts in, answers out.
 
-    branch, descent   work lands on the branch of the beginning, on top of its commit, wherever the agent left HEAD: of
-                      a history that was rewritten what the turn did, and never what it dropped
-    operation         a merge, rebase or the like that the turn began is the turn's: told, and set aside with its work
-    elsewhere         other work trees and repositories below the project are in no commit; whoever looks is told
-    git's own files   what git cannot read any more, locks that nobody holds, settings and hooks are put back, and said
-    settings          what else the turn changed in the person's git is said, with the old value and the way back
+    branch, descent   work lands on the original branch, on top of its commit, wherever the agent left HEAD; from a
+                      rewritten history the turn's own changes are taken, never the dropped ones
+    operation         a merge, rebase or the like that the turn began belongs to it: reported, and set aside
+    elsewhere         other work trees and repositories below the project are in no commit; they are reported
+    git's own files   unreadable files, stale locks, settings and hooks are restored, and reported
+    settings          other changes of the person's git are reported, with the old value and the command to undo
 
-A protocol says where its work began, and in which ref or folder it keeps what it takes away. Source:
-``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
+A protocol tells where its work began, and the ref or folder for removed work. Source: ``docs/recovery.md``, "The end
+of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
 """
 
 import os
@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Why nothing goes on before a person acts, and the command for it."""
+    """Reason why a person has to act first, and the command for it."""
 
     reason: str
     command: str
@@ -77,14 +77,14 @@ class Block:
 
 
 def refuse_replaced(before: Git, base: str | None) -> None:
-    """``UnsafeTree`` where the repository of ``before`` is gone, lies elsewhere, or is without the commit ``base``.
+    """Raise ``UnsafeTree`` if the repository of ``before`` is gone, lies elsewhere, or lacks the commit ``base``.
 
-    What was there cannot be put back by anybody but a person, and nothing is judged on another history.
+    Only a person can restore it, and no work is verified on another history.
     """
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
-        message = f"the turn took the repository away: {was.git_dir} is none any more"
+        message = f"the turn removed the repository: {was.git_dir} is no longer one"
         raise UnsafeTree(
             message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
         )
@@ -93,7 +93,7 @@ def refuse_replaced(before: Git, base: str | None) -> None:
         quoted = [shlex.quote(os.fspath(each)) for each in (place, now.git_dir())]
         raise UnsafeTree(message, hint=f"rm {quoted[0]} && mv {quoted[1]} {quoted[0]}")
     if base and now.commit_of(base) is None:
-        message = f"the turn made the repository anew: commit {base[:10]}, at which it began, is not in it"
+        message = f"the turn replaced the repository: commit {base[:10]}, at which it began, is not in it"
         raise UnsafeTree(
             message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
         )
@@ -103,24 +103,26 @@ def refuse_replaced(before: Git, base: str | None) -> None:
 
 
 def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str], bool]) -> str | None:
-    """The commit that work is put on: its own one where that descends from the beginning, else the beginning."""
+    """Return the commit that work is put on: its own one if that descends from the base, else the base."""
     if base is None or (commit is not None and descends(base, commit)):
         return commit
     return base
 
 
 class Way(NamedTuple):
-    """How HEAD comes home: the branch of the beginning, where it is put, and what would be out of reach then."""
+    """Way of HEAD back to the original branch: the branch, its new commit, and commits that would become
+    unreachable.
+    """
 
     branch: str
     at: str
     kept: tuple[str, ...]
-    rewritten: bool  # what is checked out does not descend from the beginning
+    rewritten: bool  # the checked-out commit does not descend from the base
     moved: bool  # another branch is checked out
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """The way from ``head`` to the branch of the beginning, which is at ``tip`` now; ``None`` where nothing moved."""
+    """Return the way from ``head`` to the original branch, which is at ``tip`` now; None if nothing moved."""
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
     if not moved and not rewritten:
@@ -130,21 +132,21 @@ def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Call
 
 
 HISTORY = "history_conflict"
-"""The code of work that cannot be judged, since it does not go together with what its history has dropped."""
+"""Code of work that cannot be verified because it conflicts with commits that its history dropped."""
 MOST_COMMITS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """What a turn did that rewrote the history, on top of the commit at which it began."""
+    """Changes of a turn that rewrote the history, on top of the commit at which it began."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
-    conflicts: tuple[str, ...]  # where the two do not go together; then nothing of it is to be used
+    conflicts: tuple[str, ...]  # if there are any, nothing of it is to be used
 
     @property
     def brought_back(self) -> str:
-        """The files that come back, in a few words; empty for none."""
+        """The files that are restored, in a few words; empty for none."""
         return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
 
 
@@ -172,9 +174,10 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """The newest commit of the line of ``base`` that ``tip`` still has: itself, made again, or its very files.
+    """Return the newest commit on the line of ``base`` that ``tip`` still has: itself, recreated, or with the same
+    files.
 
-    A commit that is amended or rebased keeps its author and the author's time.
+    An amended or rebased commit keeps its author and the author's time.
     """
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
@@ -190,7 +193,7 @@ def _newest_kept(git: Git, base: str, tip: str) -> str | None:
 
 
 class _CommitOfLine(NamedTuple):
-    """A commit and how it was made."""
+    """A commit with its origin."""
 
     sha: str
     tree: str
@@ -201,7 +204,7 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """The commits of ``tip`` that ``since`` does not hold, oldest first."""
+    """Return the commits of ``tip`` that ``since`` does not have, oldest first."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -211,7 +214,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """The paths that are to come back, and at which something else lies that no commit would hold."""
+    """Return the paths to restore that are occupied by something else, which no commit would hold."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -240,7 +243,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """What ``come_home`` did, in words for the person and the agent."""
+    """Result of ``come_home``, in words for the person and the agent."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -256,13 +259,13 @@ def come_home(
     leave: Callable[[bytes], bool] = lambda path: False,
     ends: bool = False,
 ) -> Returned | None:
-    """Makes HEAD name the branch of the beginning again, and the branch a commit on top of ``base``.
+    """Make HEAD name the original branch again, and the branch a commit on top of ``base``.
 
-    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` makes a ref for each other one; what
-    the turn did is work that is not committed then, and what its history had dropped is back, with ``start`` and
-    ``leave`` as for ``on_beginning``. Where that is a conflict nothing happens. With ``ends`` no file changes at all,
-    since all of them go back. ``None`` where nothing moved. ``UnsafeTree`` where another work tree has the branch. Safe
-    to repeat after a crash.
+    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` creates a ref for each other one.
+    Then the turn's changes are uncommitted work, and dropped commits are restored, with ``start`` and ``leave`` as
+    for ``on_beginning``. In a conflict nothing happens. With ``ends`` no file changes at all, since all of them are
+    rolled back. Return None if nothing moved. Raise ``UnsafeTree`` if another work tree has the branch. Safe to
+    repeat after a crash.
     """
     head = git.look()
     tip = branch_tip(git, branch, head)
@@ -308,11 +311,11 @@ def _short(branch: str) -> str:
 
 
 OPERATION = "operation_unfinished"
-"""The code of work that cannot be judged, since git waits for something in the middle of it."""
+"""Code of work that cannot be verified because an operation of git is unfinished."""
 
 
 def unfinished(git: Git) -> Block | None:
-    """The operation that waits to be finished, or the conflicts of one, as told to whoever left it."""
+    """Return the unfinished operation, or its conflicts, as told to the one who left it; None if there is none."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -327,7 +330,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """The same in one sentence about the turn that is over."""
+    """Return the same in one sentence about the finished turn."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -336,7 +339,7 @@ def left_unfinished(git: Git) -> str | None:
 
 
 def _unmerged(git: Git) -> list[bytes]:
-    """The files with a conflict in the index, as a stash leaves it that does not fit."""
+    """Return the files with a conflict in the index, as a stash that does not apply leaves it."""
     rows = git.run("ls-files", "--unmerged", "--full-name", "-z", "--", ":/").split(b"\0")
     return [*dict.fromkeys(row.partition(b"\t")[2] for row in rows if row)]
 
@@ -347,7 +350,7 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Moves what git keeps of an operation into ``folder``: the work is as it was, and nothing waits any more."""
+    """Move git's files of an operation into ``folder``: the work stays, and no operation is pending."""
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
         path = git.git_dir() / name
@@ -358,7 +361,9 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """What a run here would meet before its first turn, and the person's own git meets now; ``None`` for nothing."""
+    """Return the obstacle that a run would meet before its first turn, as the person's git does now; None if there is
+    none.
+    """
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -370,12 +375,12 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """The settings of the repository under which its work tree is none, or is another folder."""
+    """Return the setting of the repository that makes its work tree bare or another folder."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
         return Block(
-            reason="core.bare says that this is no work tree", command=f"git config --file {config} core.bare false"
+            reason="core.bare says that this is not a work tree", command=f"git config --file {config} core.bare false"
         )
     other = found.get("core.worktree")
     if other and os.path.realpath(os.path.join(git.git_dir(), other)) != os.path.realpath(git.top()):
@@ -385,7 +390,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """The extension by which any git refuses the repository that does not know it."""
+    """Return the extension because of which git refuses the repository."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -415,29 +420,29 @@ _KNOWN_EXTENSIONS = frozenset(
 
 
 class Elsewhere(NamedTuple):
-    """A place whose files are in no commit of this work tree."""
+    """Place whose files are in no commit of this work tree."""
 
     path: str  # below the top, else absolute; fit for a terminal
-    branch: str | None  # of another work tree of this repository; ``None`` for a repository of its own
+    branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
     commit: str  # that is checked out there, as its files say it
     files: str = ""  # the tree of its files now, of a place below the top
 
     @property
     def told(self) -> str:
-        """The place and what it is."""
+        """The place and its kind."""
         if self.branch is None:
-            return f"{self.path}, a repository of its own (without its .git it belongs to this one)"
+            return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """The other work trees of the repository, and the repositories among ``paths``, which end in a slash.
+    """Return the other work trees of the repository, and the repositories among ``paths``, which end in a slash.
 
-    Without ``paths`` git is asked which are there; submodules are part of the project.
+    Without ``paths``, ask git for them. Submodules are part of the project and are left out.
     """
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
-    except HarnessError:  # of a repository that is damaged, whoever judges says so
+    except HarnessError:  # damage of a repository is reported by the verification
         return ()
 
 
@@ -478,7 +483,7 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """What HEAD of a repository says, with the commit of its branch where a file tells that."""
+    """Return the commit of a repository's HEAD if a file tells it, else the content of HEAD."""
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -487,19 +492,19 @@ def _commit_at(entry: str) -> str:
 
 
 def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
-    """The places that came, or got another commit or other files, since ``before``."""
+    """Return the places that are new, or have another commit or other files, since ``before``."""
     known = {*before}
     return tuple(each for each in now if each not in known)
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """What whoever was refused is told: the places that came or were changed since ``before``; empty for none."""
+    """Return a text for a rejected agent about places that are new or changed since ``before``; empty for none."""
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """What is said of accepted work that leaves out the places, and changes inside of submodules; empty for none."""
+    """Return a text for accepted work about the places and submodule changes that it leaves out; empty for none."""
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which it has not committed" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -509,9 +514,9 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Of each submodule that is there, by its path: the commit that is checked out, and the tree of its files now.
+    """Return, for each submodule by path, its checked-out commit and the tree of its present files.
 
-    Each is asked under our settings, as any repository.
+    Each is read under the harness's settings, like any repository.
     """
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
@@ -530,19 +535,19 @@ def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
 def changed_inside(
     before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
 ) -> list[str]:
-    """The submodules whose files are others since ``before``."""
+    """Return the submodules whose files have changed since ``before``."""
     return [path for path, found in now.items() if before.get(path) != found]
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """What is said of a rollback, which changes nothing inside of these submodules; empty for none."""
+    """Return a text for a rollback, which changes nothing inside these submodules; empty for none."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Those of the submodules with changes that no commit of theirs has, so that no commit here can name them."""
+    """Return the submodules with uncommitted changes, which no commit here can contain."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
@@ -553,12 +558,12 @@ _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fet
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """What differs, one line each: the setting, its old value, and the command that restores it."""
+    """Return one line for each difference: the setting, its old value, and the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Scope and key of each setting that differs, but for those that everyday commands of git write."""
+    """Return scope and key of each changed setting, without those that everyday commands of git write."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -583,9 +588,9 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Puts git's own files back that the turn has damaged, and the repository's settings and hooks; what was done.
+    """Restore git's own files that the turn has damaged, and the repository's settings and hooks. Return a report.
 
-    What is replaced is kept. Settings that everyday commands of git write stay.
+    Replaced files are kept. Settings that everyday commands of git write stay.
     """
     if before is None:
         return []
@@ -609,7 +614,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """The settings now, to be compared after a turn; ``None`` outside of git and where git does not tell them."""
+    """Return the present settings, for a comparison after a turn; None outside of git, or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:
@@ -617,12 +622,12 @@ def settings_of(git: Git) -> Settings | None:
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """``changed_settings`` since ``before``."""
+    """Return ``changed_settings`` since ``before``."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []
     shared_dir = os.fspath(git.shared_dir())
     told = changed_settings(before, now, shared_dir)
     if told and not are_readable(git.repository):
-        return [f"{shared_dir}/config cannot be read by git any more; look at it: git config --list"]
+        return [f"{shared_dir}/config can no longer be read by git; look at it: git config --list"]
     return told

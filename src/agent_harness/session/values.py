@@ -1,12 +1,12 @@
-"""Frozen values that load fast: what ``dataclasses`` gives, without the fifteen modules that it loads.
+"""Frozen values that load fast: the features of ``dataclasses`` without the fifteen modules that it loads.
 
     if TYPE_CHECKING:
         from dataclasses import dataclass, field, fields, replace
     else:
         from agent_harness.session.values import dataclass, field, fields, replace
 
-For modules on the way of commands that must start at once. Values are made by keyword, equal where their members are,
-and never changed; ``dataclasses.replace``, ``fields`` and ``asdict`` take them as well. A class has no base of its own.
+For modules that commands with a fast start load. Values are created by keyword, equal if their members are, and never
+changed; ``dataclasses.replace``, ``fields`` and ``asdict`` accept them as well. A class has no base class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REQUIRED = object()
 
 
 class _MadeAnew:
-    """A default that is made anew for each value."""
+    """Default that is created separately for each value."""
 
     __slots__ = ("factory",)
 
@@ -42,24 +42,24 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """A default that is made anew for each value."""
+    """Return a default that is created separately for each value."""
     return _MadeAnew(default_factory)
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Makes a class one of values: see the module. ``ValueError`` for any other kind of class."""
+    """Return a decorator that makes a class one of values: see the module. Raise ``ValueError`` for other options."""
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """The members of a value, or of its class, in their order."""
+    """Return the members of a value, or of its class, in order."""
     return value.__members__
 
 
 def replace(value: Any, /, **changes: Any) -> Any:
-    """The same with other members."""
+    """Return a copy with other members."""
     known = {each.name: getattr(value, each.name) for each in value.__members__}
     return type(value)(**(known | changes))
 
@@ -74,7 +74,7 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """``made``, or the class itself, with what values can do; members and defaults are those of ``cls``."""
+    """Return ``made``, or the class itself, with the methods of values; members and defaults are those of ``cls``."""
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -105,7 +105,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """No text is compiled for it: that would take longer than what some hundred values cost."""
+    """Return the initializer. No text is compiled: that would take longer than creating some hundred values."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -142,7 +142,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """What ``dataclasses`` looks at, made when somebody asks: the fields of a class like this one."""
+    """Fields of a class like this one for ``dataclasses``, created on demand."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

@@ -1,16 +1,16 @@
-"""What a protocol answers about one piece of work, how the kinds of work differ, and the values of both.
+"""Port of a protocol for one piece of work, the differences between kinds of work, and the values of both.
 
     kind      fix rounds   rate limit   cut off      unfinished work
     feature   3            waits        handed off   a local WIP commit, continued by the next session
-    cleanup   0            waits        handed off   all of it goes back, kept in a rescue ref
-    plan      1            waits        refused      stays in the folder, for the same command again
-    review    0            ends         told         there is none: its folder is thrown away
-    task      2            ends         judged       all of it goes back, kept in a rescue ref
-    slice     0            ends         judged       stays; the checkpoint says how far it came
+    cleanup   0            waits        handed off   all of it is rolled back, kept in a rescue ref
+    plan      1            waits        rejected     stays in the folder, for the same command again
+    review    0            ends         reported     none: its folder is thrown away
+    task      2            ends         verified     all of it is rolled back, kept in a rescue ref
+    slice     0            ends         verified     stays; the checkpoint has its progress
 
-All of them have the five monitors, the retry table for providers, the transcript, the recording and the budget. A run
-that dispatches, or a scheduler, waits out what "ends" in the table, and holds nothing meanwhile.
-Source: docs/architecture.md, "The way of a session".
+All of them have the five monitors, the retry table for providers, the transcript, the recording and the budget. If
+the table says "ends", the run or scheduler waits, and holds nothing meanwhile. Source: docs/architecture.md, "The way
+of a session".
 """
 
 from collections.abc import Callable, Mapping
@@ -36,9 +36,9 @@ class Policy:
     """One row of the table; a protocol's settings replace ``fix_rounds``."""
 
     kind: Kind
-    fix_rounds: int  # further turns in which the agent may repair what was refused
+    fix_rounds: int  # further turns in which the agent may repair rejected work
     retried: frozenset[str] = ALL_RETRIED  # failures of the provider after which a turn is tried again
-    judges_cut_off: bool  # work that a monitor ended is judged like work that the agent ended
+    judges_cut_off: bool  # work that a monitor ended is verified like work that the agent ended
     unfinished: Literal["wip", "restored", "stays"]  # what becomes of work that is neither accepted nor rejected
 
 
@@ -56,21 +56,23 @@ POLICIES: Mapping[str, Policy] = {
 
 
 class Judgement(Protocol):
-    """The answer of a protocol's judge to one claim."""
+    """Answer of a protocol's judge to one claim."""
 
     @property
     def accepted(self) -> bool:
-        """The work is proven."""
+        """True if the work is proven."""
         ...
 
     @property
     def final(self) -> bool:
-        """Rejected for good; otherwise the agent may repair it in a fix round."""
+        """True if it is rejected for good; otherwise the agent may repair it in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """Nothing is wrong but that the agent has not shown what it must; it is asked once, beside the fix rounds."""
+        """True if only the required demonstration is missing; the agent is asked once, in addition to the fix
+        rounds.
+        """
         ...
 
 
@@ -79,11 +81,11 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """Why a session ends before its work is accepted or rejected.
+    """Reason why a session ends before its work is accepted or rejected.
 
-    ``reason``: one of ``Outcome.reason``, or ``error`` (the agent ended badly and left nothing to judge), ``refused``,
-    ``overloaded``, ``rate_limited`` (the provider did not serve it), ``no_claim`` (it ended well and claims nothing) or
-    ``no_evidence`` (it was asked to show what its claim needs, and did not).
+    ``reason``: one of ``Outcome.reason``, or ``error`` (the agent failed and left nothing to verify), ``refused``,
+    ``overloaded``, ``rate_limited`` (the provider did not serve it), ``no_claim`` (it ended well and claims nothing)
+    or ``no_evidence`` (it was asked to show what its claim needs, and did not).
     """
 
     reason: str
@@ -94,27 +96,27 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSoFar:
-    """What the session's earlier turns came to, for the brief of the next one."""
+    """Result of the session's earlier turns, for the brief of the next one."""
 
-    fix_rounds: int = 0  # in which the agent was to repair what was refused
+    fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
-    conversation: str | None = None  # what the latest turn reported, for agents that resume
+    conversation: str | None = None  # reported by the latest turn, for agents that resume
     message: str = ""  # with which the latest turn ended
     evidence_shown: bool = False  # in any of the turns
     used: Totals = field(default_factory=Totals)
     turns: int = 0  # starts of the agent, also those that were tried again
     models: tuple[str, ...] = ()  # that the agent says it has used
-    interventions: tuple[str, ...] = ()  # what monitors have told it, and what ended a turn
-    told: tuple[JsonObject, ...] = ()  # what a person has said to it: when, who, and what, secrets masked
+    interventions: tuple[str, ...] = ()  # messages of monitors to it, and reasons of ended turns
+    told: tuple[JsonObject, ...] = ()  # messages of a person to it: time, name and text, secrets masked
 
     @property
     def model(self) -> str | list[str] | None:
-        """For the record of the session: the model, or a list where there were several."""
+        """The model for the record of the session, or a list of several."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """0 for the first turn of the session, then one more for each further one."""
+        """The number of the turn: 0 for the first one of the session."""
         return self.fix_rounds + self.asked
 
 
@@ -128,7 +130,7 @@ def _ignore_process(_process: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """One turn as a protocol wants it: what the agent is given, and who hears of what it does."""
+    """One turn as a protocol wants it: the agent's brief, and the callbacks."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
@@ -143,42 +145,44 @@ class Work(Protocol[Ended_co, JudgementT]):
 
     @property
     def name(self) -> str:
-        """For people: "Feature #3", "task-001"."""
+        """The name for people: "Feature #3", "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """The row of the table, with the fix rounds that the settings give."""
+        """The row of the table, with the fix rounds from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """The prompt of the first turn, or of a fix round after this ruling."""
+        """Return the prompt of the first turn, or of a fix round after this ruling."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """One turn with this prompt."""
+        """Return one turn with this prompt."""
         ...
 
     def claimed(self) -> bool:
-        """Whether the agent says that it is done, although its turn was cut off or ended badly."""
+        """Return True if the agent says that it is done, although its turn was cut off or failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """What the work is worth after a turn; ``None`` when nothing is claimed. Judged by the harness alone."""
+        """Return the verdict on the work after a turn; None if nothing is claimed. Only the harness decides it."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """The end of a session whose work item was closed, or whose checkpoint vanished, while the agent worked."""
+        """Return the end of a session whose item was closed, or whose checkpoint vanished, while the agent worked;
+        else None.
+        """
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Settles work that is proven."""
+        """Finish proven work."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Settles work that is refused, for good or after its last fix round."""
+        """Finish work that is rejected, for good or after its last fix round."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Settles work that is neither: handed off, given back, or left as it is."""
+        """Finish other work: hand it off, release it, or leave it as it is."""
         ...

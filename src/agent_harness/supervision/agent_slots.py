@@ -1,7 +1,7 @@
-"""A slot for one agent: one of those that this machine may have, and of those that its account may.
+"""Slot for one agent: one of the machine's, and one of its account's.
 
-Taken before an agent is started and given back when its session is over, or by any death. What the account may have is
-what ``host.json`` says, less what its throttle holds back since it was refused. SC-40, SC-43, SC-44.
+It is taken before an agent starts and released when its session is over, or when the process dies. An account has the
+number in ``host.json``, less its throttle since a refusal. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host
@@ -13,7 +13,9 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """A slot, or why there is none now, for a person. ``told``: what for, as ``harness limits --host`` shows it."""
+    """Return a slot, or why there is none now, for a person. ``told`` describes its use for ``harness limits
+    --host``.
+    """
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
     if limits.throttle(account, terms.agents) is None and terms.agents >= most and tokens is None:
@@ -22,9 +24,9 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
         working = host.working(account)
         left = limits.seconds_to_begin(account, terms.agents, working)
         if left is None:
-            return f"As many agents of {account} are at work as may be; waiting for one: harness limits"
+            return f"All agents that {account} may have are running; waiting for one: harness limits"
         if left:
-            return f"Agents of {account} begin one after the other, since it was refused: harness limits"
+            return f"Agents of {account} start one after the other, because it was refused: harness limits"
         if tokens and not throttles.has_tokens(
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
@@ -37,4 +39,4 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
 
 def _of_host(account: str, told: JsonObject, most: int) -> HostSlot | str:
     found = host.take(host.AGENTS, {**told, "account": account})
-    return found or f"All {most} agents of this machine are at work; waiting for one: harness limits --host"
+    return found or f"All {most} agents of this machine are running; waiting for one: harness limits --host"

@@ -1,7 +1,7 @@
-"""Which of the allowed agents may be started now: by the clock of rate limits, the first that is not refused.
+"""Choice of the agent to start now: the first allowed one that is not refused, by the clock of rate limits.
 
-Asked right before an agent is needed, so that work without a model goes on. Whoever may wait does so holding nothing
-that others need; the wait is in the clock, not in the process. An agent has a slot as long as it may work (``slots``).
+It is asked right before an agent is needed, so that work without a model goes on. A waiting caller holds nothing that
+others need; the wait is in the clock, not in the process. An agent has a slot as long as it may work (``slots``).
 Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
@@ -31,18 +31,18 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """What is done when every allowed agent is refused for now, or there is no slot for one."""
+    """Policy for the case that every allowed agent is refused for now, or has no slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
-    account: str | None = None  # whose agent somebody else has chosen; a refusal goes back to them
-    has_slot: bool = False  # somebody else has a slot for it
+    account: str | None = None  # of the agent chosen by the caller, which gets a refusal back
+    has_slot: bool = False  # the caller has a slot for it
     ignore_once: bool = False  # the first agent is started once as if nothing was known
     countdown: Callable[[str], None] = _silent  # called often with one line while waiting, and with "" at its end
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Whether it is waited for the end of that."""
+        """Return True if the run waits for the end of that."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
@@ -69,7 +69,9 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """With ``told``, for what, each agent that is chosen has a slot until ``rest`` or the next choice."""
+        """Set the agents; with ``told``, a description, each chosen agent has a slot until ``rest`` or the next
+        choice.
+        """
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
         self.patience = patience
@@ -82,9 +84,10 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """The first agent that is not refused and has a slot.
+        """Return the first agent that is not refused and has a slot.
 
-        ``LimitInForce`` with the first moment at which one may be tried; ``NoRoom`` where only a slot is missing.
+        Raise ``LimitInForce`` with the first moment at which one may be tried, or ``NoRoom`` if only a slot is
+        missing.
         """
         if found := self._found:
             self._found = None
@@ -92,7 +95,7 @@ class Dispatcher:
         self.rest()
         if self._ignore:
             self._ignore = False
-            self._take_slot(self.agents[0])  # counted where there is one
+            self._take_slot(self.agents[0])  # counted if there is one
             return self.agents[0]
         refused: list[RateLimit] = []
         full: tuple[str, str] | None = None
@@ -113,7 +116,7 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """The same, after a wait where the policy has one; ``Interrupted`` when a stop was asked for first."""
+        """Return the same, after a wait if the policy has one. Raise ``Interrupted`` if a stop was requested first."""
         try:
             return self.choose()
         except LimitInForce as refusal:
@@ -124,7 +127,7 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Why there is none for this agent."""
+        """Take a slot for this agent. Return why there is none, or None."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -134,7 +137,7 @@ class Dispatcher:
         return None
 
     def rest(self) -> None:
-        """No agent works any more."""
+        """Release the slot: no agent works any more."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = self._found = None
@@ -146,14 +149,14 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Whether another agent could be started in this one's place, here or by whoever has chosen this one."""
+        """Return True if another agent could be started in this one's place, here or by the caller that chose it."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Waits until an agent may be tried; false when a stop was asked for first."""
+        """Wait until an agent may be tried. Return False if a stop was requested first."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -188,9 +191,10 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """These agents without those that could only take over and cannot be started; ``ToolMissing`` for the first one.
+    """Return the agents without those that could only take over and cannot be started. Raise ``ToolMissing`` for the
+    first one.
 
-    ``UnsafeTree`` where one of them refuses to work in ``place``.
+    Raise ``UnsafeTree`` if one of them refuses to work in ``place``.
     """
     first, *others = agents
     if problem := first.problem():
@@ -207,7 +211,7 @@ def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, pl
 
 
 def spoken(seconds: float) -> str:
-    """A span for people, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
+    """Return the duration for people, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
     whole = max(0, -int(-seconds // 1))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:

@@ -1,8 +1,8 @@
-"""Ctrl-C and termination: noticed where they can be handed off cleanly, and never in the middle of a settlement.
+"""Ctrl-C and termination: handled where a clean handoff is possible, and never while results are being written.
 
 While the agent runs, a signal asks the supervisor to end it. Elsewhere it raises ``KeyboardInterrupt`` in the main
-thread, except inside ``held()`` (settlements). Whoever sent it is answered at once, with one line on stderr that says
-what happens now. Source: features.md S11 b; UAH-057, UAH-354.
+thread, except inside ``held()``. The sender gets an answer at once, as one line on stderr that says what happens now.
+Source: features.md S11 b; UAH-057, UAH-354.
 """
 
 import os
@@ -16,22 +16,22 @@ from types import FrameType
 from agent_harness.kernel import clock
 
 AGENT_ENDS = (
-    "Stopping: the agent may finish the call at hand, for two minutes at most; then its work is put in order. "
+    "Stopping: the agent may finish the call at hand, for two minutes at most; then its work is saved. "
     "Ctrl-C again stops it now."
 )
-IS_WRITTEN = "Stopping as soon as what is being written is whole."
+IS_WRITTEN = "Stopping as soon as the current write is complete."
 UNDOES = "Stopping."
 NOW = "Stopping now."
 LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """Whether a person or the system asked for the end."""
+    """State of a request by a person or the system to end."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """``paused`` says whether a person has asked for a pause from another terminal.
+        """Set ``paused``, which tells if a person has requested a pause from another terminal.
 
-        ``told`` is the answer to a signal where one thing happens whatever was under way.
+        ``told`` is the answer to a signal if one thing happens in any case.
         """
         self._paused = paused
         self._told = told
@@ -42,11 +42,15 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """``"user_pause"`` once a signal arrived or a pause was asked for; asked while an agent runs."""
+        """Return ``"user_pause"`` once a signal arrived or a pause was requested, else None; called while an agent
+        runs.
+        """
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Waits for so many seconds, after ``HARNESS_TIME_SCALE``; ``False`` as soon as the end is asked for."""
+        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. Return False as soon as the end is
+        requested.
+        """
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
             while (left := until - time.monotonic()) > 0 and not self.requested():
@@ -55,12 +59,12 @@ class Stop:
 
     @property
     def signalled(self) -> bool:
-        """Whether a signal arrived: the end that the exit code tells of."""
+        """True if a signal arrived, which sets the exit code."""
         return self._asked > 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """A signal in here is remembered and raises nothing, however often it comes."""
+        """Defer signals in the block: they are remembered and raise nothing, however often they come."""
         self._held += 1
         try:
             yield
@@ -69,7 +73,9 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """The block asks ``requested`` often; only a second signal raises in here. ``waits``: no agent runs in it."""
+        """Mark a block that calls ``requested`` often; only a second signal raises in it. ``waits``: no agent runs in
+        it.
+        """
         self._listening += 1
         self._waits = waits
         try:
@@ -79,7 +85,7 @@ class Stop:
             self._waits = False
 
     def _answer(self) -> str:
-        """What happens after the signal that has just come."""
+        """Return the sentence about the effect of the signal that has just come."""
         if self._told or self._held:
             return self._told or IS_WRITTEN
         if self._asked > 1:
@@ -103,7 +109,7 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """In the block ``make_room`` is called before a signal is answered: where more stands on a terminal than lines."""
+    """Call ``make_room`` before a signal is answered, in the block: for a terminal that shows more than lines."""
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -116,7 +122,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Signals reach the ``Stop`` until the end of the block; other threads than the main one watch nothing."""
+    """Pass signals to the ``Stop`` until the end of the block; threads other than the main one handle nothing."""
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -124,10 +130,10 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Calls ``handler`` for these signals in the block, and what handled them before afterwards.
+    """Call ``handler`` for these signals in the block, and restore the earlier handlers afterwards.
 
-    A signal that is ignored stays ignored, as ``nohup`` asks for. Only the main thread may handle any; elsewhere this
-    does nothing.
+    A signal that is ignored stays ignored, as ``nohup`` requires. Only the main thread can handle signals; elsewhere
+    this does nothing.
     """
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,10 +1,10 @@
-"""What a person says to the agent at work: ``harness say``.
+"""Messages of a person to the running agent: ``harness say``.
 
-Each message is a file of its own in the user's state folder of the project, ``messages/``, which no agent can reach.
-The session at work looks once a second: an agent that can be steered hears it in the current turn, any other at the
-beginning of its next prompt, and without a session at work the next one begins with it. A message goes once it is told,
-so that one is told twice rather than never. One for an item alone is in a folder of the item's there: whoever works on
-that hears it, in whatever place. Source: ``faces.md`` 4.
+Each message is a separate file in the user's state folder of the project, ``messages/``, which no agent can reach.
+The running session looks once a second. An agent that can be steered gets the message in the current turn, any other
+one at the beginning of its next prompt; if no session runs, the next one begins with it. A message is removed after
+delivery, so that one arrives twice rather than never. A message for one item is in a folder of that item: the agent
+of that item gets it, in any workspace. Source: ``faces.md`` 4.
 """
 
 import os
@@ -26,7 +26,7 @@ MOST_WAITING = 20
 
 @dataclass(frozen=True, kw_only=True)
 class PersonMessage:
-    """One of them."""
+    """One message."""
 
     text: str
     by: str
@@ -35,14 +35,14 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """What the agent reads."""
+        """The text for the agent."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Those that wait in the state folder of a project; without a folder there are none.
+    """Pending messages in the state folder of a project; without a folder there are none.
 
-    With an ``item`` those for it as well; what is left then is for it alone.
+    With an ``item``, also those for the item; then ``leave`` writes for the item alone.
     """
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
@@ -50,7 +50,7 @@ class PersonsMessages:
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """The oldest first; what is no message of ours is passed over."""
+        """Return the messages, oldest first. Ignore invalid files."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]
@@ -58,18 +58,21 @@ class PersonsMessages:
         return [each for each in found if each is not None]
 
     def delivered(self, message: PersonMessage) -> None:
-        """It is told, and waits no longer."""
+        """Remove a delivered message."""
         with suppress(OSError):
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """A new one. ``UsageError`` for none at all or a long one, ``Refused`` where too many wait."""
+        """Write a new message. Raise ``UsageError`` if it is empty or too long, ``Refused`` if too many are pending."""
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
-            raise UsageError(f"a message has 1 to {MOST_CHARACTERS} letters", hint="harness say 'Use SQLite.'")
+            raise UsageError(
+                f"A message must have 1 to {MOST_CHARACTERS} characters, got {len(said)}",
+                hint="harness say 'Use SQLite.'",
+            )
         folder = self._own or self._all
         if self._all is None or folder is None:
-            raise Refused("no session has worked here yet", hint="harness run")
+            raise Refused("No session has run here yet", hint="harness run")
         if len(self.waiting()) >= MOST_WAITING:
             raise Refused(f"{MOST_WAITING} messages wait for an agent already", hint="harness run")
         for each in (self._all, folder):

@@ -3,11 +3,11 @@
     WallClock       a warning, then the end of the time
     ContextWindow   75 %, 90 % and 100 % of the window
     Budget          a cost limit exceeded
-    Stall           tokens burnt without progress (``stalls``)
+    Stall           tokens used without progress (``stalls``)
     RepeatedError   the same error again and again (``stalls``)
 
-``Watch`` carries their states through all turns of one session. A stop is final: after it, nothing more is asked for.
-Source: features.md UAH-336..346, UAH-417..419, C27, C58.
+``Watch`` carries their states through all turns of one session. A stop is final: no request follows it. Source:
+features.md UAH-336..346, UAH-417..419, C27, C58.
 """
 
 from abc import ABC, abstractmethod
@@ -25,10 +25,10 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """What a monitor asks for.
+    """Request of a monitor.
 
-    ``steer`` puts ``message`` in front of the agent. ``wrap_up`` does so and tells it to end its work; with ``final``
-    it gets so much time and no more, and is stopped at once when it cannot be told. ``stop`` ends it now.
+    ``steer`` sends ``message`` to the agent. ``wrap_up`` does so and tells it to end its work; with ``final`` it gets
+    a fixed time, and is stopped at once if it cannot be told. ``stop`` ends it now.
     """
 
     kind: Kind
@@ -39,7 +39,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """The project as it is: for each changed path a stamp that moves whenever the content may have moved."""
+    """State of the project: for each changed path, a stamp that changes whenever the content may have changed."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -52,25 +52,25 @@ class Monitor(ABC, Generic[State]):
 
     @abstractmethod
     def begin(self) -> State:
-        """The state before the first event of a session."""
+        """Return the state before the first event of a session."""
 
     @abstractmethod
     def step(
         self, state: State, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[State, tuple[Intervention, ...]]:
-        """The next state and what is asked for; ``event`` is ``None`` when only time went by."""
+        """Return the next state and the requests; ``event`` is None if only time passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """True when ``step`` will look at ``facts`` for this event, so that they are gathered only then."""
+        """Return True if ``step`` needs ``facts`` for this event, so that they are gathered only then."""
         return False
 
     def deadline(self, state: State) -> float | None:
-        """The next ``at`` at which ``step`` has something to say without any event."""
+        """Return the next ``at`` at which ``step`` needs to run without an event; None if there is none."""
         return None
 
 
 class Watch:
-    """Steps several monitors and keeps their states; one of these lives as long as the session, over all its turns."""
+    """Several monitors with their states; one object lives as long as the session, over all its turns."""
 
     def __init__(self, monitors: Sequence[Monitor[Any]]) -> None:
         self._monitors = tuple(monitors)
@@ -79,16 +79,16 @@ class Watch:
         self.wrapping_up: Intervention | None = None
 
     def wants_facts(self, event: Event | None) -> bool:
-        """True when some monitor will look at the facts for this event."""
+        """Return True if a monitor needs the facts for this event."""
         if event is None or self.stopped:
             return False
         pairs = zip(self._monitors, self._states, strict=True)
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """What is asked for now: the first stop alone, else the first final wrap-up alone, else everything.
+        """Return the present requests: the first stop alone, else the first final wrap-up alone, else all.
 
-        After a final wrap-up only a stop is asked for; after a stop, nothing.
+        After a final wrap-up only a stop follows; after a stop, nothing.
         """
         if self.stopped:
             return ()
@@ -105,7 +105,7 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """The next ``at`` at which a step without an event has something to say."""
+        """Return the next ``at`` at which a step without an event is needed; None if there is none."""
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -119,19 +119,21 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Stops the session after ``timeout_seconds``; warns once after ``warning_seconds``. State: what was said (0-2)."""
+    """Stops the session after ``timeout_seconds``; warns once after ``warning_seconds``. State: number of messages
+    sent (0-2).
+    """
 
     timeout_seconds: float
     warning_seconds: float | None = None
 
     def begin(self) -> int:
-        """Nothing said yet."""
+        """Return the state without a message."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """The warning once, the stop once; a warning that is due together with the stop is left out."""
+        """Return the warning once, and the stop once; a warning that is due together with the stop is left out."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -142,7 +144,7 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """When the warning is due, then when the time is over."""
+        """Return the time of the warning, then the end of the time."""
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -166,9 +168,9 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Watches how full the window is after each model call. State: the highest threshold passed (0-3).
+    """Watches the fill level of the window after each model call. State: the highest threshold passed (0-3).
 
-    A threshold speaks once in a session, also when a compaction empties the window in between; a jump past several
+    A threshold speaks once in a session, also if a compaction empties the window in between; a jump past several
     thresholds speaks with the highest one only.
     """
 
@@ -178,13 +180,13 @@ class ContextWindow(Monitor[int]):
     wrap_up_message: str = WRAP_UP_TEXT
 
     def begin(self) -> int:
-        """No threshold passed."""
+        """Return the state before any threshold."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """An intervention when this call carried the window past a threshold for the first time."""
+        """Return an intervention if this call carried the window past a threshold for the first time."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -207,15 +209,15 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, with what all at work have reserved, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """One limit in US dollars and what earlier sessions have spent of it."""
+    """One limit in US dollars, and the part that earlier sessions have spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
     spent_usd: float = 0.0
-    elsewhere: Callable[[float], float] | None = None  # told what is spent here: what others spend of it meanwhile
+    elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """What is gone of it once this session has spent so much."""
+        """Return the used part of the limit once this session has spent this much."""
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
@@ -231,18 +233,18 @@ class Budget(Monitor[Totals]):
     model: str | None = None
 
     def begin(self) -> Totals:
-        """Nothing spent."""
+        """Return empty totals."""
         return Totals()
 
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """A stop that names the first limit exceeded; a cost equal to its limit is within it."""
+        """Return a stop that names the first exceeded limit; a cost equal to its limit is within it."""
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)
         spent = totals.budget_usd()
-        used = [(limit, limit.used(spent)) for limit in self.limits]  # each of them is told
+        used = [(limit, limit.used(spent)) for limit in self.limits]  # each of them gets the amount
         over = next((found for found in used if found[1] > found[0].limit_usd + 1e-9), None)
         return totals, (self._stop(*over, totals),) if over else ()
 

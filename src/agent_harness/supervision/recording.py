@@ -1,6 +1,6 @@
-"""What is kept of a session: a transcript for people, and a cassette that can be played again.
+"""Records of a session: a transcript for people, and a cassette that can be replayed.
 
-Both are redacted and never in the way: what cannot be written ends them, never the session (``problem`` says why).
+Both are redacted. A write error ends the record, never the session (``problem`` has the reason).
 """
 
 import hashlib
@@ -27,10 +27,10 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Records the turns of one session at ``path``: events with their times, and what became of the files.
+    """Records the turns of one session at ``path``: events with their times, and changes of the files.
 
-    ``tree`` gives the tree of the files as they are now, ``kept`` are those that the harness itself keeps in it. Cost:
-    one line for each event, two looks at the work tree for each turn.
+    ``tree`` gives the tree of the present files, ``kept`` are the harness's own files in it. Cost: one line for each
+    event, two looks at the work tree for each turn.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Recording:
         self._size = 0
 
     def begin(self, agent: str, brief: Brief) -> None:
-        """A turn is about to start."""
+        """Record that a turn is about to start."""
         self._began = time.monotonic()
         self._before = self._look()
         if not self._path.exists():
@@ -79,18 +79,18 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """The agent said or did something; how it ended is written by ``close``."""
+        """Record an event of the agent; the end is written by ``close``."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
         self._write({"at": self._at(), "event": _redacted(record)})
 
     def told(self, text: str) -> None:
-        """The harness told the agent something."""
+        """Record a message of the harness to the agent."""
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """The turn is over, and nothing of the agent runs any more."""
+        """Record the end of the turn, after all processes of the agent have ended."""
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -150,7 +150,7 @@ _LEAST_HEAD = 65_536
 
 
 class TextTail:
-    """The last ``limit`` characters of a stream of texts, in memory that does not grow."""
+    """The last ``limit`` characters of a stream of texts, in bounded memory."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -159,12 +159,12 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Takes one more text; the oldest ones make room."""
+        """Add a text; drop the oldest ones if needed."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
             self.left_out += self._size + len(text) - len(kept) + (begins.end() if begins else len(kept))
-            self._texts.clear()  # what came before does not join on to a text whose beginning is left out
+            self._texts.clear()  # earlier text does not join on to one whose beginning is left out
             self._size = 0
             text = kept[begins.end() :] if begins else ""
         self._texts.append(text)
@@ -175,18 +175,18 @@ class TextTail:
             self.left_out += len(dropped) + 1
 
     def text(self) -> str:
-        """What is kept, redacted."""
+        """Return the kept text, redacted."""
         return redact("\n".join(self._texts))
 
 
 class KeyMask:
-    """Passes text on, with the lines of a private key masked, also when they come one by one."""
+    """Masks the lines of a private key in a text, even if they arrive one by one."""
 
     def __init__(self) -> None:
         self._lines_left = 0
 
     def mask(self, text: str) -> str:
-        """The text with what belongs to a key replaced."""
+        """Return the text with all parts of a key replaced."""
         if not self._lines_left and "PRIVATE KEY" not in text:
             return text
         return "\n".join(self._line(line) for line in text.split("\n"))
@@ -204,11 +204,11 @@ class KeyMask:
 
 
 class Transcript:
-    """One text file of a session; a later turn of the session goes on in the same file.
+    """One text file of a session; a later turn of the session continues it.
 
-    Everything is written at once until ``limit_bytes`` less the room for the end are used; from then on the end is
-    kept in memory and written by ``close``, behind a line that says how much is missing. A file that cannot be written
-    ends the transcript, never the session: ``problem`` says why.
+    Everything is written at once until ``limit_bytes``, less the room for the end, are used. From then on the end is
+    kept in memory and written by ``close``, after a line with the number of missing bytes. A write error ends the
+    transcript, never the session: ``problem`` has the reason.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
@@ -220,15 +220,15 @@ class Transcript:
         self._room = self._head_room(limit_bytes)
 
     def event(self, event: Event) -> None:
-        """Writes what the agent said or did."""
+        """Write an event of the agent."""
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Writes what the harness said or did."""
+        """Write a message or action of the harness."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Writes the end that was held back, and closes the file. Safe to repeat."""
+        """Write the end that was held back, and close the file. Safe to repeat."""
         if self._descriptor is None:
             return
         if self._room <= 0:
@@ -286,7 +286,7 @@ class Transcript:
 
 
 def rendered(event: Event) -> str:
-    """One event as lines for people."""
+    """Return one event as lines for people."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, ToolCall):
@@ -304,7 +304,7 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """The last line of a turn."""
+    """Return the last line of a turn."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

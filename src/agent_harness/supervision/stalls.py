@@ -1,6 +1,6 @@
-"""A session that burns context and moves nothing, or runs into the same error again and again: asks for its end.
+"""Detection of a session that uses context without progress, or repeats the same error: requests its end.
 
-``supervisor.py`` carries that out; an agent that is silent is ended there, one that is out of time by ``monitors.py``.
+``supervisor.py`` carries that out and ends a silent agent; ``monitors.py`` ends one that is out of time.
 
 Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
 """
@@ -25,13 +25,15 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Of calls alike in a row: files are looked at, the agent is told, the session ends. Waiting for a server is none."""
+"""Numbers of equal calls in a row at which files are looked at, the agent is told, and the session ends. Waiting for
+a server does not count.
+"""
 HALF = 0.5  # of the window: the silent check
 EXPECTED_COMMANDS = 3
 
 
 def is_test_command(command: str) -> bool:
-    """True when one of the commands of a shell line has pytest as its program, also behind ``poetry run`` and such."""
+    """Return True if a command of a shell line runs pytest, also behind ``poetry run`` and the like."""
     return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
@@ -42,7 +44,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """What happened: commands as the prefixes tell them, as tool calls tell them, and test runs."""
+    """Observed work: commands from prefixes, commands from tool calls, and test runs."""
 
     told_commands: int = 0
     called_commands: int = 0
@@ -50,16 +52,16 @@ class WorkDone:
 
     @property
     def commands(self) -> int:
-        """How many commands; one that was told by a prefix and by a tool call counts once."""
+        """The number of commands; one that is reported by a prefix and by a tool call counts once."""
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True when no test ran and fewer commands than expected."""
+        """True if no test and fewer commands than expected ran."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
-        """The work with what the event tells."""
+        """Return the work including this event."""
         if isinstance(event, ToolCall):
             command = shell_command(event)
             if command is None:
@@ -83,7 +85,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """The same call with the same answer, so often in a row."""
+    """The same call with the same answer, and its number in a row."""
 
     call: str = ""
     answer: str | None = None
@@ -91,7 +93,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """The row with one more call or answer; another one begins anew."""
+        """Return the row with one more call or answer; a different one starts a new row."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -103,7 +105,7 @@ class CallsAlike:
 
 @dataclass(frozen=True, slots=True)
 class StallState:
-    """The state of ``Stall``: since the last check, and since the session began."""
+    """State of ``Stall``: since the last check, and since the session began."""
 
     grown: int = 0  # tokens that the context has grown by since the last check
     context: int | None = None  # tokens in it after the latest call; ``None`` before the first one
@@ -118,14 +120,14 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Looks for progress each time that the context has grown by ``check_interval_tokens``.
+    """Checks for progress each time that the context has grown by ``check_interval_tokens``.
 
-    The prompt of the first call is what the session was given: only what comes after it is growth. Stuck is an interval
+    The prompt of the first call is the session's input: only later tokens count as growth. Stuck is an interval
     without a changed file, without a test run and with fewer than three commands. The first stuck check warns;
     ``force_stop_after`` of them in a row ask for a final wrap-up. Once, when the window is half full, a session that
-    has done nothing at all since it began is warned too; that one counts as no check.
+    has done nothing at all is warned too; that one does not count as a check.
 
-    Whatever the context, the same call with the same answer is told at the twentieth time in a row and ends the session
+    In any context, the same call with the same answer is reported at the twentieth time in a row. It ends the session
     at the fortieth, unless a file has changed since the tenth.
     """
 
@@ -136,11 +138,11 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Nothing done, no check made; files that change are told relative to the beginning of the session."""
+        """Return the empty state; changed files count from the beginning of the session."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """At a check only, and at some calls of a loop."""
+        """Return True at a check, and at some calls of a loop."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -148,7 +150,7 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Counts work; at a check, the warning or the final wrap-up."""
+        """Count work; at a check, return the warning or the final wrap-up."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -209,10 +211,10 @@ class Stall(Monitor[StallState]):
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Tokens that a call added to the context, whatever of the prompt a cache has given.
+    """Return the tokens that a call added to the context, including cached ones.
 
-    Of the first call, and where the context is no longer than before (a summary took the place of what was there, or
-    another conversation), that is what the model has written.
+    For the first call, and if the context has not grown (after a summary, or in another conversation), these are the
+    tokens that the model has written.
     """
     if not usage.context:
         return 0
@@ -237,14 +239,14 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """The error that a line of output states, without what varies between repeats; ``None`` when it states none."""
+    """Return the error in a line of output, without parts that vary between repeats; None if there is none."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The state of ``RepeatedError``: how often each error was seen, in text and in tool results."""
+    """State of ``RepeatedError``: the number of times each error was seen, in text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -260,13 +262,13 @@ class RepeatedError(Monitor[Errors]):
     message: str = TEXT
 
     def begin(self) -> Errors:
-        """No error seen."""
+        """Return the state without an error."""
         return Errors()
 
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Counts the errors of the event; an error told in text and returned by a tool counts once."""
+        """Count the errors of the event; an error in text and in a tool's result counts once."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -1,7 +1,7 @@
-"""How often agents were started for one item, which bounds every loop.
+"""Number of agent starts for one item, which bounds every loop.
 
-Starts are counted where no agent is told to look, on the disk before the agent runs, and nothing but a person's word
-begins the count anew. So every loop ends, whatever kills the harness in each of its rounds.
+Starts are counted in a place that agents are not told about, on disk before the agent runs, and only a person resets
+the count. So every loop ends, whatever kills the harness in each of its rounds.
 """
 
 from agent_harness.errors import StartsUsedUp
@@ -9,37 +9,39 @@ from agent_harness.kernel import clock, journal
 
 HISTORY = "starts.jsonl"
 MOST_STARTS = 200
-"""For one item, unless a setting says otherwise: the most that honest work came to is about 60 (three attempts or stuck
-sessions, each with a first turn, three fix rounds and the turn that shows evidence, each tried four times), three times
-over."""
+"""Limit for one item, unless a setting overrides it: honest work needs at most about 60 starts (three attempts or
+stuck sessions, each with a first turn, three fix rounds and the turn that shows evidence, each tried four times);
+this is three times as many.
+"""
 
 ITEMS_WORTH = 50
-"""All items of a project together may use up as many starts as so many of them: agents can add items, and rename."""
+"""Factor for the limit of all items of a project together: agents can add items, and rename them."""
 
 
 class StartCount:
-    """How often agents were started for one item of a project since a person last said "go on".
+    """Number of agent starts for one item of a project since a person last said "go on".
 
-    Each start is one line of a history beside the verdicts of the project (``starts.jsonl``). The bound is the one of
-    the first start that counts, or a lower one of now: an agent that raises it in a file of the project gains nothing
+    Each start is one line of a history beside the verdicts of the project (``starts.jsonl``). The limit is the one of
+    the first counted start, or a lower present one: an agent that raises it in a file of the project gains nothing
     until a person agrees.
     """
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """``folder`` is the project's own in the user's state; ``hint`` is the command by which a person agrees."""
+        """Set ``folder``, the project's state folder, and ``hint``, the command by which a person agrees."""
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Why no agent may be started for the item any more; ``None`` while one may."""
+        """Return why no agent may be started for the item any more; None while one may."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Counts one more start, durably, before it is made. ``StartsUsedUp`` beyond the bound, and nothing counted.
+        """Count one more start, durably, before it is made. Raise ``StartsUsedUp`` beyond the limit, without
+        counting.
 
-        ``Refused`` where the disk does not take it: what cannot be counted is not started.
+        Raise ``Refused`` if the disk refuses it: a start that cannot be counted is not made.
         """
         if refusal := self._over(1):
             raise refusal
@@ -70,7 +72,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """A person agrees that agents are started as often again, for every item of the project."""
+    """Record that a person allows as many starts again, for every item of the project."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

@@ -1,8 +1,8 @@
-"""One turn of an agent under watch, from its start to its Outcome; nothing of it runs on afterwards.
+"""One turn of an agent under watch, from its start to its Outcome; no process of it runs on afterwards.
 
-The supervisor degrades, it does not pretend. An agent that cannot be steered is told nothing: what it should have been
-told is in ``Outcome.not_delivered``, and it is stopped at the hard limits only (context 100 %, timeout, budget, the
-second stuck check). Source: features.md UAH-328..356, C18, C27.
+An agent that cannot be steered gets no message: the messages are in ``Outcome.not_delivered``, and it is stopped at
+the hard limits only (context 100 %, timeout, budget, the second stuck check). Source: features.md UAH-328..356, C18,
+C27.
 """
 
 import re
@@ -31,24 +31,24 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the stream has shown so far about one test file; the latest result line counts."""
+    """Evidence in the stream about one test file; the latest result line counts."""
 
-    test_file: str  # as the feature names it; a ``::node`` part is no part of the file's name
+    test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
     result: str | None = None  # e.g. "4 passed in 0.12s"
 
     @property
     def shown(self) -> bool:
-        """True when the test file was named and a result line of a test runner was seen, in whatever order."""
+        """True if the test file was named and a result line of a test runner was seen, in any order."""
         return self.named and self.result is not None
 
     @property
     def passed(self) -> bool:
-        """True when the latest result line tells of passed tests and of none that failed."""
+        """True if the latest result line has passed tests and none that failed."""
         return " passed" in f" {self.result or ''}" and not re.search(r"failed|error", self.result or "")
 
     def after(self, event: Event) -> "Evidence":
-        """The evidence with what this event shows."""
+        """Return the evidence including this event."""
         if isinstance(event, ToolCall):
             texts = [value for value in event.input.values() if isinstance(value, str)]
             return self._naming("\n".join(texts)) if not self.named else self
@@ -69,11 +69,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one turn ended and what it used. Nothing here says whether the work is good.
+    """End and usage of one turn. Nothing here says whether the work is good.
 
     ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
-    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``over_limit`` (it
-    took more of the machine than it may), ``error`` (the adapter gave up).
+    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``over_limit``
+    (it used more of the machine than allowed), ``error`` (the adapter gave up).
     """
 
     reason: str
@@ -81,20 +81,20 @@ class Outcome:
     exit_code: int | None
     message: str
     usage: usage.Totals
-    steered: tuple[str, ...]  # what the agent was told
-    not_delivered: tuple[str, ...]  # what it should have been told, and could not be
+    steered: tuple[str, ...]  # messages that the agent got
+    not_delivered: tuple[str, ...]  # messages that it should have got
     text_tail: str  # the last text, redacted
     evidence: Evidence | None
-    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset where it is known
+    rate_limit: RateLimited | None  # the last refusal, with the moment of the reset if it is known
     conversation: str | None
     seconds: float  # real ones
     problems: tuple[str, ...]  # what could not be written or found out on the way
-    said: tuple[PersonMessage, ...] = ()  # what it was told of a person
+    said: tuple[PersonMessage, ...] = ()  # messages of a person that it got
     limit: RateLimit | None = None  # until when the agent's account is refused, as the durable clock has it
 
     @property
     def evidence_shown(self) -> bool:
-        """True when the stream named the test file and showed the result line of a test runner."""
+        """True if the stream named the test file and showed the result line of a test runner."""
         return self.evidence is not None and self.evidence.shown
 
 
@@ -116,17 +116,17 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,
 ) -> Outcome:
-    """Runs one turn to its end; the agent and all its processes are gone when this returns or raises.
+    """Run one turn to its end. The agent and all its processes are gone when this returns or raises.
 
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is asked about once a second: a
-    text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets a tool call that is open end first,
-    for ``wrap_up_seconds`` at most. ``facts`` is asked only when a monitor needs it. Hand in one ``Watch`` and
-    ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` where it is to leave
-    one. After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason
-    ``no_response``. ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the
-    provider that ends the turn is kept in the clock of the user (``kernel/rate_limits.py``), and forgotten by a turn
-    that ends well. What a person leaves in ``messages`` is told within a second to an agent that can be steered, and
-    waits else. Raises what ``agent.start`` raises.
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second: a
+    text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets an open tool call end first, for
+    ``wrap_up_seconds`` at most. ``facts`` is called only if a monitor needs it. Pass one ``Watch`` and
+    ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` if it is to leave one.
+    After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason ``no_response``.
+    ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the provider that
+    ends the turn is kept in the clock of the user (``kernel/rate_limits.py``), and removed by a turn that ends well.
+    A person's ``messages`` reach an agent that can be steered within a second; otherwise they wait. Raises the errors
+    of ``agent.start``.
     """
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
@@ -162,7 +162,7 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """The outcome, once the clock of limits knows what it says about the account."""
+    """Record the outcome in the clock of limits. Return it with the resulting limit."""
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -181,9 +181,9 @@ SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
 
 
 class Silence:
-    """A limit on the time between two events of a turn; while a tool call is open the agent may be silent.
+    """Limit on the time between two events of a turn; while a tool call is open the agent may be silent.
 
-    Moments are of the monotonic clock. Without a limit it is never over.
+    Moments are of the monotonic clock. Without a limit it never ends.
     """
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
@@ -192,13 +192,13 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """An event came; so many tool calls are open after it."""
+        """Note an event, after which this number of tool calls is open."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """When the silence will have been too long; ``None`` while it may last."""
+        """The moment at which the silence is too long; None while it may last."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -206,9 +206,9 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """A turn's events so far, added up, and how it ended by their account. Asks, tells and stops no agent.
+    """Events of a turn so far, added up, and its end according to them. It controls no agent.
 
-    ``model`` prices usage that names none, ``test_file`` is to be seen tested.
+    ``model`` prices usage that names none; ``test_file`` is the one whose test run counts as evidence.
     """
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
@@ -223,7 +223,7 @@ class Heard:
         self.finished: Finished | None = None
 
     def take(self, event: Event) -> None:
-        """Adds one event."""
+        """Add one event."""
         if self.evidence is not None:
             self.evidence = self.evidence.after(event)
         if isinstance(event, Text):
@@ -244,11 +244,13 @@ class Heard:
             self.finished = event
 
     def tail(self) -> str:
-        """The last text of the agent, redacted."""
+        """Return the last text of the agent, redacted."""
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Reason and message of a turn that nobody has ended; a refusal counts unless the agent went on after it."""
+        """Return reason and message of a turn that ended by itself; a refusal counts unless the agent went on after
+        it.
+        """
         finished = self.finished
         if finished is None:
             return "error", "the agent went away without ending its turn"
@@ -262,7 +264,7 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """The refusal with the moment of its reset, where the agent told how long to wait instead."""
+    """Return the refusal with the moment of its reset, computed from the wait if the agent reported only that."""
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -276,7 +278,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTerms:
-    """What a turn is held to, and whom it is told to. Durations are real seconds, scaled already."""
+    """Terms of a turn, and its callbacks. Durations are real seconds, scaled already."""
 
     steerable: bool
     interruptible: bool
@@ -294,7 +296,7 @@ class TurnTerms:
 
 
 class Listening:
-    """The state of one turn while it runs."""
+    """State of one running turn."""
 
     def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
         self._turn = turn
@@ -308,12 +310,12 @@ class Listening:
         self._not_delivered: list[str] = []
         self._said: list[PersonMessage] = []
         self._problems: list[str] = []
-        self._ending: tuple[str, str] | None = None  # reason and message, once somebody wants the end
+        self._ending: tuple[str, str] | None = None  # reason and message, once the end is requested
         self._must_end_at: float | None = None  # of the monotonic clock, once the end is near
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Listens until the turn is over, by itself or by us."""
+        """Listen until the turn is over, by itself or by the harness."""
         try:
             self._listen()
         except HarnessError as error:
@@ -354,7 +356,7 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """When nothing was heard for too long; an agent that is being ended anyway may be silent."""
+        """Return the moment at which the silence is too long; None for an agent that is being ended anyway."""
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -425,7 +427,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """What a person has said since; where the agent does not take it now, it waits."""
+        """Pass on new messages of a person; a message that the agent does not take now waits."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return
@@ -438,7 +440,7 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Ends a turn that did not end by itself, and reads what it left behind."""
+        """End a turn that did not end by itself, and read its remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

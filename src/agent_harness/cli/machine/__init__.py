@@ -1,1 +1,1 @@
-"""The commands that make a machine and its clients ready, and say what is wrong; how often an option may be given."""
+"""Commands that set up a machine and its clients and report problems; and the rule for repeated options."""

@@ -1,4 +1,4 @@
-"""``harness agents``: which agents are found here, and which one a run would take; ``harness limits``: who waits."""
+"""``harness agents``: agents found here, and the one a run would take; ``harness limits``: refused accounts."""
 
 import json
 import os
@@ -59,16 +59,16 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """The version and how it stands to what is known to work; ``None`` for an agent without a program."""
+    """Return the version, compared with the known ones; None for an agent without a program."""
     if agent.program is None:
         return None
     if agent.too_old:
         return f"{agent.version}, too old: known to work from {agent.oldest}"
-    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'a version that is unknown'}"
+    return f"{agent.version or 'version unknown'}, known to work from {agent.oldest or 'an unknown version'}"
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """What the settings of the feature project here say about the agent, and its folder."""
+    """Return the agent setting of the feature project here, and its folder."""
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -96,14 +96,14 @@ Examples:
   harness limits clear claude-code
   harness limits clear --all""",
 )
-@click.option("--host", "of_host", is_flag=True, help="What there may be at once on this machine, and who has it.")
+@click.option("--host", "of_host", is_flag=True, help="Show the slots of this machine, and their holders.")
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
-    """Show which accounts are refused by their provider, until when, and who said so. Every run asks this clock.
+    """Show which accounts their provider refuses, until when, and on whose report. Every run asks this clock.
 
-    Also of which accounts fewer agents may work since they were refused. With --host: how many agents, also of one
-    account, and runs of checks there may be at once on this machine, and who has them.
+    Also show accounts with fewer agents since a refusal. With --host: show how many agents, also per account, and
+    runs of checks may run at once on this machine, and which ones run.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -129,14 +129,14 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
         at_work = f"{throttle['working']} agent{'s' if throttle['working'] != 1 else ''} at work"
         let_in = f"since it was refused {throttle['size']} of {throttle['most']} may be, one more at "
         let_in += throttle["grows_local"]
-        show(f"{throttle['account']}: {at_work}; {let_in} if nobody is refused until then")
+        show(f"{throttle['account']}: {at_work}; {let_in} if no agent is refused until then")
     if found or throttles:
         show("next: harness limits clear ACCOUNT  # to try at once")
     return 0
 
 
 def _throttles() -> list[dict[str, Any]]:
-    """The accounts that fewer agents may work for since they were refused."""
+    """Return the accounts with a reduced number of agents since a refusal."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
@@ -177,7 +177,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """What its agents read, where that has a limit."""
+    """Return the input tokens of its agents, if there is a limit."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -228,7 +228,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """The account that is meant: one that is known, else that of the client of this name, else the name itself."""
+    """Return the account for a name: a known account, else that of the client with this name, else the name itself."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):
@@ -240,4 +240,4 @@ def _account(named: str) -> str:
 
 
 _WORKERS = {"claude": "claude-code", "codex": "codex", "codex-cli": "codex", "kimi": "kimi", "kimi-cli": "kimi"}
-"""What a client is called on the command line of a long task → the kind of agent with the same account."""
+"""Name of a client on the command line of a long task → kind of agent with the same account."""

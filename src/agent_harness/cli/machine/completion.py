@@ -1,7 +1,7 @@
-"""``harness completion``: a script for a shell that completes commands and options by itself, without starting Python.
+"""``harness completion``: a script for a shell that completes commands and options without starting Python.
 
-Only what is known where the command is typed (ids, the options of a question, agents) is asked of
-``harness __complete``, on the fast path. ``faces.md`` F-HELP-3.
+Only values that are known where the command is typed (ids, the options of a question, agents) come from ``harness
+__complete``, on the fast path. ``faces.md`` F-HELP-3.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """The script for a shell: at most 400 lines, and the same for the same program."""
+    """Return the script for a shell: at most 400 lines, and the same for the same program."""
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]
@@ -143,7 +143,7 @@ Examples:
   source <(harness completion bash)          for this shell alone""",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it when it is first needed.")
+@click.option("--install", is_flag=True, help="Write it into the shell's own completion folder.")
 def completion(shell: str, install: bool) -> int:
     """Print a script that completes commands, options and ids in a shell.
 

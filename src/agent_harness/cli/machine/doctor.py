@@ -1,4 +1,4 @@
-"""``harness doctor``: looks at all that the harness stands on, and names the command that fixes what is wrong."""
+"""``harness doctor``: checks the requirements of the harness, and names the command that fixes a problem."""
 
 import json
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 FULL_BYTES = 1 << 20
-"""With less, a state and its backup may not fit any more."""
+"""Bytes below which a state and its backup may not fit any more."""
 LOW_BYTES = 64 << 20
 OLD_LOCK_SECONDS = 60.0
 ONE_RUN_SECONDS = 30.0
@@ -37,9 +37,9 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one look came to; ``fix`` is the command that fixes it, ``mend`` in JSON answers.
+    """Result of one check; ``fix`` is the command that fixes it, ``mend`` in JSON answers.
 
-    ``repair`` does what is safe, for `--fix`: it touches what is the harness's own, and takes nothing away.
+    ``repair`` does the safe repair for `--fix`: it touches only the harness's own files, and removes nothing.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CheckResult:
     repair: Callable[[], object] | None = field(default=None, compare=False)
 
     def as_json(self) -> JsonObject:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         told = {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
         return {**told, "safe": self.repair is not None}
 
@@ -61,13 +61,13 @@ Examples:
   harness doctor
   harness doctor --fix      repairs what is safe to repair, and says what it did""",
 )
-@click.option("--fix", is_flag=True, help="Repair what is safe: only what is the harness's own, nothing is taken away.")
+@click.option("--fix", is_flag=True, help="Do the safe repairs: only in the harness's own files, nothing is removed.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
-    """Look at Python, git, the agents, rate limits, and the project, list or long task here.
+    """Check Python, git, the agents, rate limits, and the project, list or long task here.
 
-    Exit code 0 when nothing is wrong (no XX; a line with !! is advice and stops no run), 4 when something is; with
-    --fix it tells of what is left. Without --fix nothing is changed.
+    Exit code 0 if nothing is wrong (no XX; a line with !! is advice and stops no run), 4 if something is; with --fix,
+    after the repairs. Without --fix nothing is changed.
     """
     found = list(everything())
     repaired = list(_repaired(found)) if fix else []
@@ -94,7 +94,7 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Does every safe repair, and says of each what was done, or why not."""
+    """Do every safe repair, and yield what was done, or why not."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -107,7 +107,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Every look, in the order of what stands on what."""
+    """Yield every check, requirements first."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -157,7 +157,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Whether a client that starts its commands in a login shell finds ``harness``."""
+    """Check that a client that starts its commands in a login shell finds ``harness``."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -180,7 +180,7 @@ def _command() -> CheckResult:
 
 
 def disk(folder: str) -> CheckResult:
-    """Whether a state can still be written: a full disk stops every verb."""
+    """Check that a state can still be written: a full disk stops every verb."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -225,7 +225,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Takes the lock, and sees that it excludes a second one."""
+    """Take the lock, and check that it excludes a second one."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -260,7 +260,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Hooks that start another Python or package than this one, where they do nothing once that is gone.
+    """Return a warning about hooks that start another Python or package, which do nothing once that is gone.
 
     Codex trusts a hook by its text: there a person installs them again, and trusts them.
     """
@@ -273,7 +273,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """The agents, the extra that the chosen one lacks, limits in force, and the folder of the user's state."""
+    """Check the agents, the missing extra of the chosen one, limits in force, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -306,14 +306,14 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """The command that installs an extra, where a problem is that it is missing."""
+    """Return the command that installs an extra, if a problem is that it is missing."""
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
 
 
 def sandbox() -> CheckResult:
-    """Which sandbox agents and checks have on this machine, and what it does not keep from them."""
+    """Check the sandbox of agents and checks on this machine, and name its limits."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -329,29 +329,27 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """What an agent or a check may take of this machine, and who sees to it."""
+    """Report the resource limits of an agent or a check, and how they are enforced."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
     allowed = sandbox.limits_from(sandbox.AUTO)
     room = f"{kernel.size(allowed.free_disk)} free on the disk"
     if not kernel.held():
-        text = f"none of memory and processes: this system does not show what a command takes; {room}"
-        return CheckResult(
-            "limits", "warning", text, "run agents in a container with limits of its own: docs/security.md"
-        )
+        text = f"no limits of memory and processes: this system does not show the usage of a command; {room}"
+        return CheckResult("limits", "warning", text, "run agents in a container with its own limits: docs/security.md")
     text = f"{kernel.size(allowed.memory)} of memory, {allowed.processes} processes and threads, {room}: looked after"
     return CheckResult("limits", "ok", f"{text} by the process that watches over each command")
 
 
 def folder(path: str) -> Iterator[CheckResult]:
-    """Whether the project's folder can be written."""
+    """Check that the project's folder is writable."""
     if not os.access(path, os.W_OK | os.X_OK):
         yield CheckResult("folder", "wrong", f"{path} cannot be written", f"ls -ld {shlex.quote(path)}")
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Git in the project: there at all, somebody to commit as, nothing half done, no lock that a kill left."""
+    """Check git in the project: repository, identity, unfinished operations, stale locks."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -382,11 +380,11 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
     old = [lock for lock, _, _ in repair.locks(git.repository) if _age(lock) > OLD_LOCK_SECONDS]
     if old:
         fix = f"rm {shlex.join(old)}  # when no git command is running here"
-        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still at work", fix)
+        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still running", fix)
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """What a git under the repository's own settings says that does not find the work tree; ``None`` when it does.
+    """Return the error of a git that does not find the work tree under the repository's settings; None if it does.
 
     The command runs no program that these settings name.
     """
@@ -406,11 +404,11 @@ _PLAIN = (
     ["git", "for-each-ref", "--count=1", "--format=%(refname)"],
     ["git", "-c", "core.fsmonitor=false", "ls-files", "--", ":(literal).git"],
 )
-"""What is asked for: the settings, the refs, the index."""
+"""Commands that read the settings, the refs, the index."""
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Whether git knows who commits here."""
+    """Check that git has an identity for commits here."""
     words = ["git", "config", "user.email"]
     done = subprocess.run(
         words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
@@ -428,7 +426,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """A feature project: settings, state, features, and what keeps its sessions from starting."""
+    """Check a feature project: settings, state, features, and obstacles to its sessions."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -436,7 +434,7 @@ def feature_project(path: str) -> Iterator[CheckResult]:
 
 
 def long_task(path: str) -> Iterator[CheckResult]:
-    """A long task, as ``lth health`` sees it."""
+    """Check a long task, as ``lth health`` does."""
     from agent_harness.protocols.longtask.api import LongTask
 
     for each in LongTask(path).health()[0]["checks"]:
@@ -447,7 +445,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Whether Codex trusts our hooks, where they are registered and Codex is there to be asked."""
+    """Check that Codex trusts the harness's hooks, if they are registered and Codex is installed."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 
@@ -467,11 +465,11 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
 
 
 def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Whether commands that Codex runs find the programs that the harness finds: Codex is made to run one.
+    """Check that commands of Codex find the same programs as the harness, by making Codex run one.
 
-    A model server on loopback asks for the command, so that neither a network nor a model takes part. Codex has a home
-    of its own meanwhile, in which of the user's settings only those for the environment of commands hold. It is wrong
-    where a run takes Codex, else advice.
+    A model server on loopback asks for the command, so that no network and no model takes part. Codex has a separate
+    home meanwhile, with only those of the user's settings that concern the environment of commands. A difference is
+    wrong if a run uses Codex, else advice.
     """
     from agent_harness.agents import discovery
 
@@ -493,7 +491,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """The last line of a command that Codex runs as in a turn of a run; ``None`` when it did not run it."""
+    """Return the last line of a command that Codex runs as in a turn; None if it did not run it."""
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
@@ -533,7 +531,7 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """The address of a model server on loopback that asks for one command, for as long as the block lasts."""
+    """Serve a model on loopback that asks for one command, during the block. Yield its address."""
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

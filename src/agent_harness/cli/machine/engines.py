@@ -1,4 +1,4 @@
-"""Commands about the workers of other machines: ``harness worker`` and ``harness engine``."""
+"""Commands about workers of other machines: ``harness worker`` and ``harness engine``."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Examples:
 @click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
 @click.option("--pool", metavar="NAME", help="The pool whose jobs are taken; that of the URL.")
 @click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Carry out scheduled slices of this long task.")
-@click.option("--places", metavar="DIR", help="Where places are; else below the user's state.")
+@click.option("--places", metavar="DIR", help="Folder of the workspaces. [default: in the user's state folder]")
 @click.option(
     "--min-free-mb",
     type=click.IntRange(0),
     default=_usual_min_free_mb,
     envvar="HARNESS_PARALLEL__MIN_FREE_MB",
     metavar="N",
-    help="Memory that is free where an agent begins beside others; 2048.",
+    help="Free memory that an agent needs to start beside others. [default: 2048]",
 )
 def worker(
     *,
@@ -60,27 +60,29 @@ def worker(
     places: str | None,
     min_free_mb: int,
 ) -> int:
-    """Take jobs of runs on other machines, and carry them out in places here.
+    """Take jobs of runs on other machines, and execute them in workspaces here.
 
-    Ends on SIGTERM or Ctrl-C: what is under way wraps up, is saved, and begins elsewhere. Whoever can submit jobs to
-    the namespace can run code here as this user; only jobs of a --remote that fits are taken.
+    On SIGTERM or Ctrl-C, running jobs stop at a safe point, are saved, and are retried on another worker. Anyone who
+    can submit jobs to the namespace can run code here as this user; only jobs of a matching --remote are taken.
 
     Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
-        raise UsageError("a worker takes the jobs of one pool", hint="harness worker --pool NAME")
+        raise UsageError("A worker takes the jobs of one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
-            raise Refused(f"{shared} is no folder where parcels may lie", hint=f"mkdir -p {shlex.quote(shared)}")
+            raise Refused(
+                f"{shared} is not a folder; it must exist on all machines", hint=f"mkdir -p {shlex.quote(shared)}"
+            )
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
-        raise UsageError("name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
+        raise UsageError("Name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
     long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
     for each in long_tasks:
         if not os.path.isfile(os.path.join(each, "task.json")):
-            raise UsageError(f"{each} is no long task", hint=f"lth validate {each}")
+            raise UsageError(f"{each} is not a long task", hint=f"lth validate {each}")
     folder = os.path.abspath(os.path.expanduser(places)) if places else _own_places()
     from agent_harness.engines.temporal.worker import WorkerTerms, serve
 
@@ -108,7 +110,7 @@ def worker(
     epilog="Example:  harness engine check temporal://127.0.0.1:7233",
 )
 def engine() -> None:
-    """Look whether the server, the workers of a pool and the remote are there."""
+    """Check the server, the workers of a pool, and the remote."""
 
 
 @engine.command(
@@ -119,7 +121,7 @@ Examples:
   harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json""",
 )
 @click.argument("url", envvar="HARNESS_ENGINE")
-@click.option("--exchange", metavar="DIR", help="The folder of all machines, instead of the remote.")
+@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of the remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
     """Reach the server, ask for its workers, and push and delete a ref at the remote of the project here.
@@ -159,5 +161,5 @@ def _own_places() -> str:
 
     folder = trusted_state.of_user("worker")
     if folder is None:
-        raise Refused("no folder of the user's state can be written", hint="name one: --places DIR")
+        raise Refused("Cannot write the user's state folder", hint="name a folder: --places DIR")
     return folder

@@ -1,4 +1,4 @@
-"""``harness fleet``: many projects on one home, with one number of agents to share."""
+"""``harness fleet``: many projects on one machine that share one number of agents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _roster_file(named: str | None) -> str:
 @_file
 @json_option
 def list_(file: str | None, as_json: bool) -> int:
-    """Show the projects, their priority, weight and workers, and the rows that are none."""
+    """Show the projects, their priority, weight and workers, and invalid rows."""
     from agent_harness.fleet import roster
 
     found = roster.read(_roster_file(file))
@@ -57,7 +57,7 @@ def list_(file: str | None, as_json: bool) -> int:
 @_file
 @json_option
 def status(file: str | None, as_json: bool) -> int:
-    """Show each project: state, agents of its share, items proven; those that need you first. Reads snapshots only."""
+    """Show each project: state, agents and share, proven items; those that need you first. Reads snapshots only."""
     from agent_harness.fleet import roster
     from agent_harness.fleet import status as of_fleet
 
@@ -82,9 +82,9 @@ Examples:
 @_file
 @click.option("--once", is_flag=True, help="One round: start what is due, and leave.")
 def run(file: str | None, once: bool) -> int:
-    """Start runs where there is work, share the agents, begin again what died; ends no run by itself.
+    """Start runs if there is work, share the agents, restart runs that died; end no run.
 
-    Exit code: 0 left on a signal (the runs go on), 3 a setting is wrong, 5 somebody supervises already, 7 no roster.
+    Exit code: 0 left on a signal (the runs go on), 3 a setting is wrong, 5 another supervisor runs, 7 no roster.
     """
     from agent_harness.fleet import roster
     from agent_harness.fleet.supervisor import FleetSupervisor
@@ -100,27 +100,27 @@ def run(file: str | None, once: bool) -> int:
 
 @fleet.command(short_help="Start no new runs.", epilog="Example:  harness fleet pause")
 def pause() -> int:
-    """Let the supervisor begin nothing new; what runs goes on."""
+    """Make the supervisor start nothing new; running work goes on."""
     from agent_harness.fleet import status as of_fleet
     from agent_harness.kernel import files
 
     there = of_fleet.folder(make=True)
     if there is not None:
         files.replace(os.path.join(there, "pause"), "paused by a person\n")
-    show("Nothing new begins; what runs goes on. next: harness fleet resume")
+    show("Nothing new starts; running work goes on. next: harness fleet resume")
     return 0
 
 
 @fleet.command(short_help="Start runs again.", epilog="Example:  harness fleet resume")
 def resume() -> int:
-    """Take a pause of the fleet back."""
+    """End a pause of the fleet."""
     from agent_harness.fleet import status as of_fleet
     from agent_harness.kernel import files
 
     there = of_fleet.folder()
     if there is not None:
         files.unlink(os.path.join(there, "pause"))
-    show("Runs begin again. next: harness fleet status")
+    show("Runs start again. next: harness fleet status")
     return 0
 
 
@@ -139,7 +139,7 @@ def add(path: str, file: str | None) -> int:
 @click.argument("path")
 @_file
 def remove(path: str, file: str | None) -> int:
-    """Take the row of a project out of fleet.yaml; the project stays as it is, and so does its run."""
+    """Remove the row of a project from fleet.yaml; the project and its run do not change."""
     from agent_harness.fleet import roster
 
     show(roster.change(_roster_file(file), path, add=False))
@@ -150,7 +150,7 @@ def remove(path: str, file: str | None) -> int:
 @click.argument("path")
 @_file
 def why(path: str, file: str | None) -> int:
-    """Show the share of one project, and what stands before it."""
+    """Show the share of one project, and what limits it."""
     from agent_harness.fleet import roster, supervisor
 
     for line in supervisor.why(roster.read(_roster_file(file)), os.path.realpath(os.path.expanduser(path))):

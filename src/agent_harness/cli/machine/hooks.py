@@ -27,9 +27,9 @@ Examples:
   harness hooks uninstall --client codex""",
 )
 def hooks() -> None:
-    """Register the hooks with Claude Code or Codex, so that a session goes on until its task list is proven done.
+    """Register the hooks with Claude Code or Codex, so that a session continues until its task list is proven done.
 
-    Hooks are silent wherever no task list is active. The Claude Code plugin carries the same hooks; use one of the two.
+    Hooks do nothing if no task list is active. The Claude Code plugin carries the same hooks; use one of the two.
     """
 
 
@@ -60,19 +60,19 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
 @scope_option
 @json_option
 def uninstall(client: str, user: bool, as_json: bool) -> int:
-    """Take our hooks out again; all other entries stay."""
+    """Remove the harness's hooks; all other entries stay."""
     from agent_harness.hooks import install as installing
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
-    lines = [f"{'removed from' if answer['changed'] else 'nothing of ours in'} {answer['file']}"]
+    lines = [f"{'removed from' if answer['changed'] else 'no harness hooks in'} {answer['file']}"]
     if answer["trust_forgotten"]:
-        lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} hooks of ours")
+        lines.append(f"removed from Codex's config.toml: its trust in {len(answer['trust_forgotten'])} harness hooks")
     if answer["trust_left"]:
-        lines.append(f"Codex's trust in our hooks stays noted down: {answer['trust_left']}")
+        lines.append(f"Codex keeps its trust in the harness hooks: {answer['trust_left']}")
     if answer["kept"]:
-        lines.append(f"changed since by others, whose changes stay; as it was before our first one: {answer['kept']}")
+        lines.append(f"changed by others since; the version before the first installation: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:
-        answer["note"] = "Other hooks in that file changed their place: Codex asks to trust them again (/hooks)."
+        answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
     _show(as_json, answer, [*lines, f"to have them again: {answer['next']}"])
@@ -110,7 +110,7 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """A usage error for a person; a client, to which its exit status would mean "go on", hears nothing."""
+    """Report a usage error to a person; a client gets exit status 0, since another one would mean "go on"."""
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -122,7 +122,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """The folder whose settings a client reads: that of the task list here or above, else the current one."""
+    """Return the folder whose settings a client reads: that of the task list here or above, else the current one."""
     from agent_harness.kernel import root
 
     try:
@@ -133,7 +133,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """(whether Codex trusts the hooks; None when nobody asked it, what the person must know)."""
+    """Return (True if Codex trusts the hooks, None if it was not asked; a note for the person)."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex skips these hooks without a word until you have trusted them: {codex_trust.HINT}"
@@ -148,7 +148,7 @@ def _trusting(user: bool) -> str:
 
 
 def _wants_trust() -> bool:
-    show("Codex runs a hook only when you trust it. Ours start the Python that runs this command, and read the")
+    show("Codex runs a hook only if you trust it. These hooks start the Python that runs this command, and read the")
     show("task list of the project; `harness hooks print --client codex` shows the exact commands.")
     return click.confirm("Trust them now?", default=False)
 

@@ -1,4 +1,4 @@
-"""``harness notify``: whom to tell when something needs a person, and whether that works."""
+"""``harness notify``: targets of notifications, and a test of them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Examples:
 @json_option
 @click.pass_context
 def notify(context: click.Context, as_json: bool) -> None:
-    """Tell you outside of the terminal when a question waits, a run has ended, or all is proven.
+    """Notify you outside of the terminal when a question waits, a run has ended, or all is proven.
 
-    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail, ntfy
-    and 170 more; extra `notify`). These are your settings, not a project's: what an agent writes changes nothing.
-    Secrets stand in the environment: ${NAME}. Without a command: who is told what.
+    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail,
+    ntfy and 170 more; extra `notify`). These are your settings, not a project's: an agent cannot change them. Secrets
+    come from the environment: ${NAME}. Without a command: show the targets and their events.
     """
     if context.invoked_subcommand is not None:
         return
@@ -53,7 +53,7 @@ def notify(context: click.Context, as_json: bool) -> None:
         return
     if not found.to:
         show(
-            "Nobody is told anything.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
+            "There is no target.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
         )
         return
     show("\n".join(f"{sending.shown(each)}" for each in found.to))
@@ -76,7 +76,7 @@ def _hours(quiet: tuple[int, int]) -> str:
 @click.argument("target")
 @json_option
 def add(target: str, as_json: bool) -> int:
-    """Tell TARGET as well: webhook:URL, command:PROGRAM, or an address of apprise."""
+    """Add TARGET: webhook:URL, command:PROGRAM, or an address of apprise."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify add")
@@ -88,7 +88,7 @@ def add(target: str, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 def remove(target: str, as_json: bool) -> int:
-    """Tell TARGET no more; it is named as it was added."""
+    """Remove TARGET; give it as it was added."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify remove")
@@ -102,14 +102,16 @@ def remove(target: str, as_json: bool) -> int:
 @click.option(
     "--on", cls=Several, metavar="EVENTS", help="question, stopped, done, limit, budget, ...; the first three."
 )
-@click.option("--quiet", metavar="HH:MM-HH:MM", help="Nothing is sent then, local time; 'none' ends that.")
-@click.option("--urgent", cls=Several, metavar="EVENTS", help="What is sent in quiet hours, too; 'none' ends that.")
+@click.option("--quiet", metavar="HH:MM-HH:MM", help="Local hours without messages; 'none' ends that.")
 @click.option(
-    "--digest-hours", type=Positive(), metavar="H", help="How often the digest comes, where it is wanted; 24."
+    "--urgent", cls=Several, metavar="EVENTS", help="Events that are sent in quiet hours, too; 'none' ends that."
+)
+@click.option(
+    "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if they are enabled. [default: 24]"
 )
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
-    """Set of what you are told, and when not."""
+    """Set the events of notifications, and the quiet hours."""
     from agent_harness.views.notify import notices, sending
 
     _refuse_agents("harness notify set")
@@ -118,11 +120,11 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
         if given:
             words = [each for each in given if each != "none"]
             if wrong := [each for each in words if each not in notices.EVENTS]:
-                raise UsageError(f"{wrong[0]!r} is no event", hint=f"one of {', '.join(notices.EVENTS)}")
+                raise UsageError(f"{wrong[0]!r} is not an event", hint=f"one of {', '.join(notices.EVENTS)}")
             members[name] = words or None
     if quiet is not None:
         if quiet != "none" and sending.hours_of(quiet) is None:
-            raise UsageError(f"{quiet!r} is no time of the day", hint="harness notify set --quiet 22:00-07:00")
+            raise UsageError(f"{quiet!r} is not a time span of the day", hint="harness notify set --quiet 22:00-07:00")
         members["quiet"] = None if quiet == "none" else quiet
     if digest_hours is not None:
         members["digest_hours"] = digest_hours
@@ -135,13 +137,13 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
 @notify.command(short_help="Send a test message to all targets.", epilog="Example:  harness notify test")
 @json_option
 def test(as_json: bool) -> int:
-    """Send a message to everybody who is told, and say what each answered."""
+    """Send a message to all targets, and show each answer."""
     from agent_harness.kernel import clock
     from agent_harness.views.notify import sending
 
     targets = sending.read().to
     if not targets:
-        raise Refused("Nobody is told anything", hint="harness notify add webhook:https://...")
+        raise Refused("There is no target for notifications", hint="harness notify add webhook:https://...")
     message: JsonObject = {
         "v": 1,
         "id": "test",
@@ -150,7 +152,7 @@ def test(as_json: bool) -> int:
         "project": "test",
         "item": None,
         "title": "agent-harness: a test",
-        "text": "Whoever reads this is told when something needs a person.",
+        "text": "You are notified here when something needs a person.",
         "answer": ["harness status"],
         "cost_usd": 0.0,
         "proven": 0,
@@ -173,7 +175,7 @@ def test(as_json: bool) -> int:
 @notify.command(short_help="Check all projects once.", epilog="Example:  harness notify check")
 @json_option
 def check(as_json: bool) -> int:
-    """Look at all projects once and tell what is new: also a run that was killed, which cannot speak.
+    """Check all projects once and send what is new; this also finds a run that was killed.
 
     For cron and timers: `harness notify install` prints the lines.
     """
@@ -201,7 +203,9 @@ def check(as_json: bool) -> int:
 
 @notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")
 def install() -> int:
-    """Print what lets cron, or a timer of systemd, run `harness notify check` every ten minutes. Changes nothing."""
+    """Print lines for cron, or a timer of systemd, that run `harness notify check` every ten minutes. Changes
+    nothing.
+    """
     import shutil
 
     program = shutil.which("harness") or f"{sys.executable} -m agent_harness.cli.main"

@@ -1,6 +1,6 @@
-"""How often an option may be given: one that names several things repeats and takes commas, any other is given once.
+"""Rule for repeated options: an option that names several things repeats and takes commas, any other is given once.
 
-These are the commands that click reads; ``cli.verbs`` has the same rule for the others.
+It is for the commands that click reads; ``cli.verbs`` has the same rule for the others.
 """
 
 import os
@@ -12,7 +12,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """An option that names several things: repeated, or with commas. What is there as a path is one thing."""
+    """Option that names several things: repeated, or with commas. An existing path is one thing."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -26,7 +26,7 @@ class Several(click.Option):
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """The parser of a command, which refuses an option of one value that is given again."""
+    """Return the parser of a command, changed to refuse an option of one value that is given again."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -43,7 +43,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """The command, and all of a group, each with such a parser."""
+    """Return the command, and all of a group, each with such a parser."""
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

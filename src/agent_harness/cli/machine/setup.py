@@ -1,8 +1,8 @@
-"""``harness setup`` walks a person through the agent, the kind of project, the hooks and a first run; ``harness
-uninstall`` takes all of that out of a project again.
+"""``harness setup``: agent, kind of project, hooks and a first run, step by step; ``harness uninstall``: removal from
+a project.
 
-Every step that is done already is passed over, so that both can be repeated. Without a terminal nothing is asked: with
-``--yes`` the defaults are taken, else they say what they would do.
+Steps that are done already are skipped, so that both can be repeated. Without a terminal nothing is asked: with
+``--yes`` the defaults are taken, else they print the plan.
 """
 
 import json
@@ -32,11 +32,11 @@ KINDS = ("tasks", "features", "none")
 Examples:
   harness setup                                     asks, step by step
   harness setup --yes                               a task list, when this is a git repository
-  harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the clients that are there
+  harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the installed clients
   harness setup --yes --kind features --spec SPEC.md""",
 )
 @click.option("--yes", is_flag=True, help="Ask nothing; make no repository and register no hooks unless named.")
-@click.option("--kind", type=click.Choice(KINDS), help="What to make here, where nothing is: tasks, features or none.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of project to create here: tasks, features or none.")
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
 @click.option("--agent", metavar="SPEC", help="Which agent; else the first that is found.")
 @click.option("--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the clients found.")
@@ -44,9 +44,9 @@ Examples:
 def setup(
     *, yes: bool, kind: str | None, spec: Path | None, agent: str | None, wants_hooks: bool | None, as_json: bool
 ) -> int:
-    """Find an agent, make a task list or plan a project here, register the hooks, and say how to begin.
+    """Find an agent, create a task list or plan a project here, register the hooks, and name the next command.
 
-    What is there already stays as it is. Without a terminal and without --yes it changes nothing and says the plan.
+    Existing files stay as they are. Without a terminal and without --yes it changes nothing and prints the plan.
     """
     if spec is not None and kind not in (None, "features"):
         raise UsageError("--spec is for --kind features", hint="harness setup --help")
@@ -64,7 +64,7 @@ def setup(
 
 @dataclass
 class _Walk:
-    """The steps, and what became of each: ``done``, ``there``, ``left``, ``planned``."""
+    """Steps of the set-up, each with its state: ``done``, ``there``, ``left``, ``planned``."""
 
     yes: bool
     asks: bool
@@ -76,13 +76,13 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Whether a step is to be done: the person's answer on a terminal, yes with ``--yes``, else no."""
+        """Return True if a step is to be done: by the person's answer on a terminal, with ``--yes``, else False."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
 
     def agent(self, spec: str | None) -> None:
-        """Says which agent works here, and what the one that does not needs."""
+        """Report the agent that works here, or the requirement that is missing."""
         from agent_harness.agents import discovery, registry
         from agent_harness.cli.machine.agents import settings_here
 
@@ -99,7 +99,7 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Makes a task list or plans a project in this folder, unless one is there."""
+        """Create a task list or plan a project in this folder, unless there is one."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -107,7 +107,7 @@ class _Walk:
             self.note("project", "there", f"{there.kind} at {there.path}")
             return
         if self.yes and kind is None and not _in_repository():
-            self.note("project", "planned", "this folder is no git repository: harness setup --yes --kind tasks")
+            self.note("project", "planned", "this folder is not a git repository: harness setup --yes --kind tasks")
             return
         wanted = self._kind(kind)
         if wanted == "none":
@@ -136,7 +136,7 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """Offers `git init` where no repository is, and says what is lost without one."""
+        """Offer `git init` if there is no repository, and say what is lost without one."""
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -167,7 +167,7 @@ class _Walk:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hooks(self, wanted: bool | None) -> None:
-        """Registers the hooks with each client that is here; they act on task lists only."""
+        """Register the hooks with each installed client; they act on task lists only."""
         from agent_harness.agents.registry import CLIENTS
 
         clients = [client for program, client in CLIENTS.items() if shutil.which(program)]
@@ -204,7 +204,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """The command to go on with."""
+        """Return the next command."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -238,7 +238,7 @@ def _in_repository() -> bool:
 
 
 BOOKKEEPING = ("base", "candidates", "checkpoints", "verify", "before-pull", "incoming")
-"""The folders below ``refs/harness`` that hold no work of anybody; a name that was taken has a number behind it."""
+"""Folders below ``refs/harness`` that hold no work; a name that was taken has a number behind it."""
 _REFS = "refs/harness/"
 
 
@@ -246,20 +246,20 @@ _REFS = "refs/harness/"
     short_help="Remove the harness from a project.",
     epilog="""\b
 Examples:
-  harness uninstall --dry-run           what would go, and where to
+  harness uninstall --dry-run           lists the changes
   harness uninstall ../billing --yes""",
 )
 @click.argument("folder", metavar="[PROJECT]", default=".", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only list what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only list the changes.")
 @click.option("--yes", is_flag=True, help="Ask nothing.")
-@click.option("--rescues", is_flag=True, help="Also the work that rollbacks took away and that is kept in git.")
+@click.option("--rescues", is_flag=True, help="Also delete rescued work, which is kept in git.")
 @json_option
 def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bool) -> int:
-    """Take all of the harness out of PROJECT: hooks, MCP entries, ignored lines, refs, state, plan and logs.
+    """Remove the harness from PROJECT: hooks, MCP entries, ignored lines, refs, state, plan and logs.
 
-    Nothing that people or agents wrote is deleted: plan, logs and state move to a folder outside of the project, which
-    is named. Commits stay, and so does what rollbacks took away. Refused while work is under way. The package itself
-    goes the way it came: pip, pipx, uv.
+    Work of people and agents is not deleted: plan, logs and state move to a folder outside the project, which is
+    printed. Commits and rescued work stay. Refused while a session runs. Remove the package itself the way you
+    installed it: pip, pipx, uv.
     """
     found = _Removal.at(folder, rescues=rescues)
     rows = list(found.rows())
@@ -282,7 +282,7 @@ def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bo
 
 
 class _Removal:
-    """What is to be taken out of one project, and doing it; each step can be repeated."""
+    """Removal of the harness from one project; each step can be repeated."""
 
     def __init__(self, root: str, traces: dict[str, JsonObject], *, rescues: bool) -> None:
         from agent_harness.kernel.git import Git
@@ -292,11 +292,11 @@ class _Removal:
         self._git = Git(root) if Git(root).is_repository else None
         self._alone = self._git is None or not self._has_neighbours()
         self._wants_rescues = rescues
-        self.target: str | None = None  # where what is moved goes
+        self.target: str | None = None  # target of moved files
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """The project at or above a folder, of one kind or of two beside one another."""
+        """Return the removal for the project at or above a folder, of one kind or of two side by side."""
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -305,8 +305,8 @@ class _Removal:
         if nearest is None:
             raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
         if nearest.kind == "longtask":
-            message = "A long task is a folder of its own, with nothing of ours outside of it"
-            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # takes it away, its results too")
+            message = "A long task is one folder; the harness keeps nothing of it elsewhere"
+            raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # removes it with its results")
         traces = {}
         for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):
             there = root.find(nearest.path, kind=kind, pin=False)
@@ -316,11 +316,11 @@ class _Removal:
 
     @property
     def way_back(self) -> str:
-        """The command that brings plan and logs back."""
+        """The command that restores plan and logs."""
         return f"cp -a {shlex.quote(f'{self.target}/project')}/. {shlex.quote(self.root)}"
 
     def rows(self) -> Iterator[JsonObject]:
-        """What is done with each thing, in words."""
+        """Yield the action for each part, in words."""
         for client, path in self._hooks():
             yield {"how": "take out", "what": f"hooks of {client}: {self._name(path)}"}
         for name in self._mcp_entries():
@@ -340,7 +340,7 @@ class _Removal:
 
     def _staying(self, work: list[str]) -> Iterator[JsonObject]:
         for ref in work:
-            yield {"how": "delete" if self._wants_rescues else "stays", "what": f"{ref} (work that was taken away)"}
+            yield {"how": "delete" if self._wants_rescues else "stays", "what": f"{ref} (rescued work)"}
         if not self._alone:
             yield {"how": "stays", "what": "lines of .git/info/exclude, private refs: another project here uses them"}
         committed = [self._name(path) for path in self._files() if self._is_committed(path)]
@@ -355,7 +355,7 @@ class _Removal:
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 
     def carry_out(self) -> None:
-        """Does it, under the locks of the project; the files by which the project is found go last."""
+        """Carry it out, under the locks of the project; the files by which the project is found go last."""
         from agent_harness.hooks import install
         from agent_harness.kernel.lock import Lock
 
@@ -397,7 +397,7 @@ class _Removal:
     def _name(self, path: str) -> str:
         return os.path.relpath(path, self.root) if path.startswith(os.path.join(self.root, "")) else path
 
-    # -- where it lies ---------------------------------------------------------------------------------------------
+    # -- places ----------------------------------------------------------------------------------------------------
 
     def _files(self) -> list[str]:
         return list(dict.fromkeys(path for each in self._traces.values() for path in each["files"]))
@@ -411,7 +411,7 @@ class _Removal:
         return [path for path in found if path and os.path.isdir(path)]
 
     def _ignored(self) -> Iterator[tuple[str, list[str]]]:
-        """Each file of ignore rules, with the lines of ours that it may hold."""
+        """Yield each file of ignore rules, with the harness's lines that it may hold."""
         excluded = [line for each in self._traces.values() for line in each["excluded"]]
         shown = [line for each in self._traces.values() for line in each["gitignore"]]
         if self._git is not None:
@@ -426,7 +426,7 @@ class _Removal:
         return own_output.forget(path, lines, printed=True, write=write)
 
     def _refs(self) -> tuple[list[str], list[str]]:
-        """Our private refs: those of our own book-keeping, and those that hold work."""
+        """Return the harness's private refs: those without work, and those that hold work."""
         if self._git is None or not self._alone:
             return [], []
         found = sorted(self._git.refs_below(_REFS))
@@ -435,7 +435,7 @@ class _Removal:
         return [ref for ref in found if folders[ref] in BOOKKEEPING], work
 
     def _has_neighbours(self) -> bool:
-        """Whether another project of ours lives in this repository: in another work tree, or in another folder."""
+        """Return True if another project of the harness uses this repository, in another work tree or folder."""
         from agent_harness.kernel import root
         from agent_harness.kernel.git.locate import text_of
 
@@ -473,7 +473,7 @@ class _Removal:
         return os.path.join(self.root, ".mcp.json")
 
     def _mcp_entries(self) -> list[str]:
-        """The servers in the project's ``.mcp.json`` that are `harness mcp`."""
+        """Return the servers in the project's ``.mcp.json`` that are `harness mcp`."""
         from agent_harness.kernel.json import jsontext
 
         try:
@@ -493,7 +493,7 @@ class _Removal:
 
 
 def _is_ours(server: Any) -> bool:
-    """Whether a client's entry of an MCP server starts `harness mcp`."""
+    """Return True if a client's entry of an MCP server starts `harness mcp`."""
     if not isinstance(server, dict) or not isinstance(server.get("command"), str):
         return False
     words = [server["command"], *(each for each in server.get("args") or [] if isinstance(each, str))]

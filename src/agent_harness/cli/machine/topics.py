@@ -1,4 +1,4 @@
-"""``harness help TOPIC``: what a person wants to know before they know which command it is. Source: ``faces.md`` 8."""
+"""``harness help TOPIC``: help for a person who does not know the command yet. Source: ``faces.md`` 8."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ Ways to begin, in a folder that is a git repository:
 
   harness init .                        a task list; each task has a command that proves it
   harness add "Add a limit" --validate "pytest -q tests/test_limit.py"
-  harness init --spec SPEC.md           a feature project: an agent plans it, you look at the plan
+  harness init --spec SPEC.md           a feature project: an agent plans it, you review the plan
   lth init demo --template ...          a long task: one bounded slice after the other
-  harness import PLAN.md                or a list that another program keeps
+  harness import PLAN.md                or a list of another program
 
 Then:  harness run      and:  harness status""",
     "night": """\
-Leave it alone, and come back:
+Run unattended:
 
   harness run --until-done              session after session; rate limits are waited for
-  harness run --workers 4               several agents at once, each in a place of its own
+  harness run --workers 4               several agents at once, each in its own workspace
   nohup harness run --until-done > run.log 2>&1 &
-  harness notify add 'command:...'      be told when something needs you
-  harness pause                         rest after the current operation
+  harness notify add 'command:...'      be notified when something needs you
+  harness pause                         pause after the current operation
 
 In the morning:  harness status   harness why ITEM   harness report --open   harness costs""",
     "questions": """\
-Where only a person can decide, the question is kept and the run goes on with what it does not touch, or ends.
+If only a person can decide, the question is kept. The run continues with unaffected items, or ends.
 
-  harness status                        what waits, and the command that answers it
-  harness resume                        each option with what it does
-  harness resume --choose WORD          the answer; --feature N where several wait
-  harness skip --feature N              leave it out
-  harness override --feature N --passes true|false    your word instead of a proof""",
+  harness status                        pending questions, and the command to answer
+  harness resume                        each option with its effect
+  harness resume --choose WORD          the answer; --feature N if several wait
+  harness skip --feature N              leave the feature out
+  harness override --feature N --passes true|false    your decision instead of a proof""",
     "undo": """\
-Nothing is lost; what was taken away can be fetched:
+Nothing is lost; rolled-back work can be restored:
 
-  harness diff S7                       what a session changed that was rolled back
-  harness rescue list                   what rollbacks took away; rescue show, rescue restore
-  harness undo 3                        take back what was accepted, by a new commit
-  harness undo 4f2a91c03d7e             bring it back, by the name of that commit
+  harness diff S7                       changes of a session that was rolled back
+  harness rescue list                   rolled-back work; rescue show, rescue restore
+  harness undo 3                        revert accepted work with a new commit
+  harness undo 4f2a91c03d7e             restore it, by the id of that commit
   git log refs/harness/rolled-back/7    the same by git alone""",
     "agents": """\
-Claude Code or Codex on PATH is taken by itself. Others are named:
+Claude Code or Codex on PATH is used by default. Name others:
 
-  harness agents                        which are found here
+  harness agents                        agents found here
   harness run --agent codex
   harness run --agent 'command:my-agent --flag'       reads its task on stdin, edits files
   harness run --agent claude-code --agent codex       the second takes over while the first is rate limited
-  harness hooks install --client claude-code          work a list down in your own session
-  harness doctor                        what is missing, and how to get it""",
+  harness hooks install --client claude-code          work through a list in your own session
+  harness doctor                        problems, and how to fix them""",
 }
 
 

@@ -1,9 +1,9 @@
-"""Every command of the two programs with what may follow it: one walk over the tables from which they are read.
+"""Commands of the two programs with the words that may follow them: one walk over the parsers' tables.
 
-    walk()["harness run"].options["--agent"]      ->  what is asked for where it is typed
+    walk()["harness run"].options["--agent"]      ->  values that are found where it is typed
 
-What a shell completes, ``docs/commands.md`` and the pages for ``man`` come from here, so that no command has a second
-list of its options. ``faces.md`` F-HELP-3, F-HELP-4.
+Shell completion, ``docs/commands.md`` and the man pages are made from it, so that no command has a second list of its
+options. ``faces.md`` F-HELP-3, F-HELP-4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_harness.cli.backlog import WRITTEN
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
-"""Values that are known only where the command is typed."""
+"""Kinds of values that are known only where the command is typed."""
 
 _ASKED = {
     **dict.fromkeys(("--feature", "--item", "--depends"), ITEMS),
@@ -29,7 +29,7 @@ _ASKED = {
     "--choose": OPTIONS,
 }
 _WORDS = {("export", "--to"): WRITTEN}
-"""Values of an option that takes others besides."""
+"""Known values of options that accept others as well."""
 
 _PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
@@ -49,7 +49,7 @@ _TAKES_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWords:
-    """What may stand behind one command, and what its help says."""
+    """Words that may follow one command, and the text of its help."""
 
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
@@ -57,12 +57,12 @@ class CommandWords:
     short: str = ""  # one line
     purpose: str = ""  # paragraphs
     takes: str = ""  # what stands behind the command, as its usage has it
-    told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and what it means
+    told: tuple[tuple[str, str], ...] = ()  # each option as it is typed, and its meaning
     examples: tuple[str, ...] = ()
 
 
 def walk() -> dict[str, CommandWords]:
-    """By command, as it is typed: ``harness task claim``, ``lth run``."""
+    """Return the words by command, as it is typed: ``harness task claim``, ``lth run``."""
     return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
 
 

@@ -1,4 +1,4 @@
-"""Jobs over Temporal: ``engine`` at home, ``worker`` where the workers are, ``workflow`` between them.
+"""Jobs over Temporal: ``engine`` on the coordinator's side, ``worker`` on the other, ``workflow`` between them.
 
 Needs the extra ``temporal``; nothing of it is imported before a URL with that scheme is used. TLS, keys and profiles
 are Temporal's own: ``TEMPORAL_*`` variables and its profile file.
@@ -19,16 +19,16 @@ WORKER_LEFT = "HandsLeft"
 
 
 def work_queue(pool: str) -> str:
-    """Where the workers of a pool listen."""
+    """Return the task queue of a pool's workers."""
     return f"harness.work.{pool}"
 
 
 def slice_queue(host: str) -> str:
-    """Where a machine listens for slices of its long tasks."""
+    """Return the task queue of a machine for slices of its long tasks."""
     return f"harness.lth.{host}"
 
 
 def require_extra() -> None:
-    """``ToolMissing``, with the command that adds it, where the extra is not installed."""
+    """Raise ``ToolMissing``, with the install command, if the extra is not installed."""
     if find_spec("temporalio") is None:
         raise ToolMissing("the extra 'temporal' is not installed", hint=command_for_extra("temporal"))

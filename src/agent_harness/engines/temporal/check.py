@@ -1,4 +1,4 @@
-"""What a run over Temporal would find: server, namespace, workers, and the remote of the project here."""
+"""Check of a run over Temporal: server, namespace, workers, and the remote of the project here."""
 
 import secrets
 import shutil
@@ -25,7 +25,7 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """``ok``, and ``checks`` with ``what``, ``ok`` and ``told``; nothing is left behind anywhere."""
+    """Return ``ok``, and ``checks`` with ``what``, ``ok`` and ``told``; leave nothing behind."""
     rows: list[JsonObject] = []
     loop = LoopThread()
     try:
@@ -60,13 +60,13 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
             rows.append({"what": what, "ok": False, "told": error.message})
             continue
         names = sorted({each.identity for each in found.pollers})
-        told = ", ".join(names) or f"nobody listens on {name}: harness worker --engine '{address}' --remote PATTERN"
+        told = ", ".join(names) or f"no worker listens on {name}: harness worker --engine '{address}' --remote PATTERN"
         rows.append({"what": what, "ok": bool(names) or what == "planning", "told": told})
     return rows
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Whether a private ref can be pushed and deleted there."""
+    """Check that a private ref can be pushed and deleted there."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -88,12 +88,12 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Whether a repository can be made there, and takes a parcel; it is gone afterwards."""
+    """Check that a repository can be created there and accepts a bundle; remove it afterwards."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")
         done = git.push(path, f"{head}:refs/harness/probe", served_by=given, timeout_seconds=SECONDS)
         told = done.message.splitlines() or ["it did not answer"]
-        return {"ok": done.ok, "told": f"{folder} takes parcels" if done.ok else f"{folder}: {told[-1]}"}
+        return {"ok": done.ok, "told": f"{folder} accepts bundles" if done.ok else f"{folder}: {told[-1]}"}
     finally:
         shutil.rmtree(path, ignore_errors=True)

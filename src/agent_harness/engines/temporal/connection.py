@@ -1,4 +1,4 @@
-"""A connection to the server, with TLS, keys and profiles of Temporal's own settings; and a loop in its own thread."""
+"""Connection to the server, with TLS, keys and profiles from Temporal's own settings; and a loop in its own thread."""
 
 import asyncio
 import gc
@@ -21,7 +21,9 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """A client of that server and namespace. ``PreflightFailed``, which names the address, where none answers."""
+    """Return a client of that server and namespace. Raise ``PreflightFailed`` with the address if there is no
+    answer.
+    """
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
         settings = dict(ClientConfig.load_client_connect_config())
@@ -56,7 +58,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own until it is closed."""
+    """Event loop that runs in its own thread until it is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -64,15 +66,15 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, _Value]) -> _Value:
-        """What the coroutine returns, for the calling thread."""
+        """Run the coroutine and return its result to the calling thread."""
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
-        """Lets a coroutine run."""
+        """Start a coroutine."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Ends everything that still runs in it, and what git transfers for that: a remote may answer nothing.
+        """Cancel everything that still runs in it, and its git transfers: a remote may not answer.
 
         The SDK's threads end with their last object, not with Python.
         """

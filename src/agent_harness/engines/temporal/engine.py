@@ -1,4 +1,4 @@
-"""The home side: jobs become workflows, their results come back through the remote."""
+"""Coordinator's side: jobs become workflows, their results come back through the remote."""
 
 import asyncio
 import os
@@ -36,18 +36,18 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""So often a job is offered to a pool of which a worker refuses it."""
+"""Number of times that a job is offered to a pool in which a worker refuses it."""
 
 
 class TemporalEngine:
-    """Lends the workers of ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
+    """Engine over the ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
 
     is_local = False
 
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """``folder`` is that of the project's parallel runs; ``refs`` where its jobs lie at a remote."""
+        """Set ``folder``, which holds the project's parallel runs, and ``refs``, the folder of its jobs at a remote."""
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -74,7 +74,7 @@ class TemporalEngine:
         return Parcels(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Connects, looks whether the remote is there, and takes part in what the server asks of workflows."""
+        """Connect, check the remote, and start to serve the server's workflow tasks."""
         self._ended = ended
         self._project = project_id(self._folder)
         if folder := self._address.exchange:
@@ -97,7 +97,7 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Pushes the job and starts its workflow; from then on it is watched until the result is at home."""
+        """Push the job and start its workflow; watch it until the result has been fetched."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -109,7 +109,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """A job from its submission to ``result.json``; whatever is away for a while is waited for."""
+        """Follow a job from its submission to ``result.json``; wait for a server or remote that is away."""
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
@@ -135,9 +135,9 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """The head of the result. Who refuses a job is not asked alone: others of the pool, then the next pool.
+        """Return the head of the result. After a refusal, ask other workers of the pool, then the next pool.
 
-        SC-56. ``WorkflowFailureError`` of the last offer.
+        SC-56. Raise the ``WorkflowFailureError`` of the last offer.
         """
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._parcels().send, job)))
         self._unsent[job.id] = sending
@@ -170,7 +170,7 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """The pools that are asked, one after the other; each several times, since several workers listen there."""
+        """Return the pools to ask, in order; each several times, since several workers listen there."""
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
@@ -178,7 +178,7 @@ class TemporalEngine:
             self._tell(f"{job_id}: work that nobody counted is in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """What ``act`` returns, tried again for as long as the server or the remote is away."""
+        """Return the answer of ``act``, tried again as long as the server or the remote is away."""
         while True:
             try:
                 return await act()
@@ -234,7 +234,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Keeps what the workers say with their heartbeats."""
+        """Store the heartbeats of the workers."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -248,7 +248,9 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """A signal to its workflow, which cancels the activity; one that is not at the remote yet begins nowhere."""
+        """Send a signal to its workflow, which cancels the activity; a job that is not at the remote yet does not
+        start.
+        """
         if self._loop is None or job_id not in self._jobs:
             return
         self._recalled[job_id] = reason
@@ -262,7 +264,7 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Asks the server, and takes home what lies at the remote for jobs that are over (SC-14)."""
+        """Ask the server, and fetch the work at the remote of jobs that are over (SC-14)."""
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -289,11 +291,11 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """What the last heartbeats said; ``tries_usd`` is what each try of a job had spent."""
+        """Return the last heartbeats; ``tries_usd`` is the spending of each try of a job."""
         return dict(self._heard)
 
     def close(self) -> None:
-        """Lets go of the server: no thread of its client is left."""
+        """Disconnect from the server: no thread of its client is left."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
@@ -310,15 +312,15 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Why workers took no job; ``None`` for any other failure."""
+    """Return why workers refused a job; None for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """The URL of a remote of the project, as workers can use it.
+    """Return the URL of a remote of the project in a form that workers can use.
 
-    ``PreflightFailed`` for none, or one with a password.
+    Raise ``PreflightFailed`` if there is none, or if it has a password.
     """
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
@@ -335,6 +337,6 @@ def remote_url(git: Git, name: str) -> str:
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """A result that no workers have made: nothing of it counts."""
+    """Write a result without workers: it does not count as an attempt."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

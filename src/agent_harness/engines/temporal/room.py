@@ -1,8 +1,8 @@
-"""Whether a worker's machine has room for one more agent: the coordinator's question, asked on the worker.
+"""Room of a worker's machine for one more agent: the coordinator's question, asked on the worker.
 
-Beside a job that is under way no other one is taken while memory or disk are short: none is asked for, so that other
-workers have it. While less than half of the memory is free for a minute, the job that began last is to be given back.
-The only order of a worker is always taken, and not given back. SC-41.
+Beside a running job, no other one is taken while memory or disk are short: none is requested, so that other workers
+get it. While less than half of the memory is free for a minute, the youngest job is returned. A worker's only job is
+always taken, and not returned. SC-41.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ SAY_SECONDS = 60.0
 
 
 class MachineRoom(CustomSlotSupplier):
-    """The slots of one worker; the SDK asks for a job once it has one of them."""
+    """Slots of one worker; the SDK asks for a job once it has one of them."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """``folder`` on the disk where workspaces are; ``most`` jobs at once."""
+        """Set ``folder``, on the disk of the workspaces, and ``most``, the number of jobs at once."""
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -40,18 +40,18 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Why nobody should begin here beside others."""
+        """Return why no further agent should start here; None if one may."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Whether a job is to be given back now: once a minute at most; to be asked all the time."""
+        """Return True if a job is to be returned now, at most once a minute. Call it continuously."""
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """What is to be said now of why no further job is taken: once a minute while so many are ``at_work``."""
+        """Return the message on why no further job is taken: once a minute while ``at_work`` jobs run; else None."""
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
@@ -63,7 +63,7 @@ class MachineRoom(CustomSlotSupplier):
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Waits until there is one, and room for whoever has it."""
+        """Wait for a free slot, and for room."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -74,7 +74,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """One that is free, where there is room."""
+        """Return a free slot if there is room, else None."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -82,10 +82,10 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """It was counted when it was given."""
+        """Do nothing: the slot was counted when it was given."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Whoever waits for one looks again."""
+        """Release a slot, and wake the one that waits for it."""
         with self._lock:
             self._taken -= 1
         if self._freed:

@@ -1,8 +1,8 @@
 """``lth schedule DIR --engine URL``: slices of a long task by the clock of a Temporal server.
 
-The schedule is called ``lth/HOST/DIGEST``; its slices are carried out on this machine, by ``harness worker --lth DIR``.
-Two never overlap, one that was missed by more than a minute is left out. Done, or needing a person, a task pauses its
-schedule with a note. Lock, lease and checkpoint of the task stay the truth. ``scale.md`` 9.
+The schedule is called ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two
+never overlap; a slice missed by more than a minute is left out. When the task is done or needs a person, it pauses
+its schedule with a note. Lock, lease and checkpoint of the task remain authoritative. ``scale.md`` 9.
 """
 
 import asyncio
@@ -49,22 +49,22 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """That of the long task in this folder, on this machine."""
+    """Return the id of the schedule of the long task in this folder, on this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Makes the schedule of the task in ``root``, or does what its verb says; lines for a person.
+    """Create the schedule of the task in ``root``, or apply its verb. Return lines for a person.
 
-    Made again, it has the new span. ``UsageError`` for a span that is none or two verbs, ``NothingEligible`` where
-    there is no schedule of the task.
+    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs,
+    ``NothingEligible`` if the task has no schedule.
     """
     verbs = options.verbs
     if len(verbs) > 1:
         raise UsageError(f"--{verbs[0]} and --{verbs[1]} exclude each other", hint="lth schedule --help")
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{options.every!r} is no span", hint="--every 10m, 2h or 1d")
+        raise UsageError(f"{options.every!r} is not a time span", hint="--every 10m, 2h or 1d")
     given = [word for word in ("--worker", options.worker) if options.worker]
     given += ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     loop = LoopThread()
@@ -150,7 +150,7 @@ async def _listed(client: Client) -> str:
 
 
 class SliceWorker:
-    """Carries slices of these long tasks out."""
+    """Executes slices of these long tasks."""
 
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
         self._client = client
@@ -159,13 +159,13 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Runs ``lth run``; its exit code, and what the task is at afterwards."""
+        """Run ``lth run``. Return its exit code and the state of the task afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:
-            raise ApplicationError(f"{root} is none of --lth here", type="OrderRefused", non_retryable=True)
+            raise ApplicationError(f"{root} is not given to --lth here", type="OrderRefused", non_retryable=True)
         words = [str(each) for each in head.get("words") or []]
         if any(not re.fullmatch(r"--worker|--timeout-seconds|[A-Za-z0-9][\w.:/-]*", each) for each in words):
-            raise ApplicationError("odd words", type="OrderRefused", non_retryable=True)
+            raise ApplicationError("Options that are not allowed", type="OrderRefused", non_retryable=True)
         state = {"stop": False}
         command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]
         working = asyncio.ensure_future(

@@ -1,12 +1,13 @@
-"""Where the workers are: ``harness worker`` takes jobs of a pool and carries them out in workspaces of its own.
+"""Remote worker: ``harness worker`` takes jobs of a pool and executes them in its own workspaces.
 
-    DIR/PROJECT/project/           the repository that stands for the project here; workspaces borrow its objects
-    DIR/PROJECT/places/w1 ...      as at home
-    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, as at home, until the remote has all of it
-    DIR/worker.lock                one worker a folder
+    DIR/PROJECT/project/           the repository that stands for the project; workspaces share its objects
+    DIR/PROJECT/places/w1 ...      as on the coordinator's machine
+    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, until the remote has everything
+    DIR/worker.lock                one worker per folder
 
-Whoever can submit to the namespace can run code here: it takes jobs of remotes that fit ``--remote`` alone, and of
-its own version. A worker that is killed leaves its workspaces; the next one in the folder pushes what was left in them.
+Anyone who can submit to the namespace can run code here: the worker takes only jobs of remotes that match
+``--remote``, and of its own version. A worker that is killed leaves its workspaces; the next one in the folder pushes
+the work in them.
 """
 
 import asyncio
@@ -64,17 +65,17 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""What must be free where workspaces are, before a job begins: without it whatever is tried would fail."""
+"""Bytes that must be free on the disk of the workspaces before a job begins: otherwise every attempt would fail."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
-"""That a push may take once nobody wraps up any more."""
+"""Seconds for a push after the time to wrap up."""
 PORTS = 20
 _SAVED = "refs/harness/saved"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerTerms:
-    """Under which workers are lent."""
+    """Terms of a worker."""
 
     address: EngineAddress
     remotes: tuple[str, ...]  # patterns of the URLs whose jobs are taken
@@ -86,7 +87,7 @@ class WorkerTerms:
 
 
 class RemoteWorker:
-    """One ``harness worker``: until it is told to end."""
+    """One ``harness worker``, until it is told to end."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._terms = terms
@@ -101,7 +102,10 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """0 once it has left in order. ``Busy`` where the folder has a worker, ``PreflightFailed`` without a server."""
+        """Run the worker. Return 0 once it has ended in order.
+
+        Raise ``Busy`` if the folder has a worker, ``PreflightFailed`` without a server.
+        """
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
@@ -122,9 +126,9 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Told to end; told again, nobody wraps up any more: what there is, is saved. SC-54."""
+        """Start to end; on the second call, save the running work as it is, without wrapping up. SC-54."""
         if self._leaving.is_set():
-            self._say("Told again: what is under way is saved as it is.")
+            self._say("Told again: running jobs are saved as they are.")
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
             self._hurried.set()
@@ -142,7 +146,7 @@ class RemoteWorker:
             slices = SliceWorker(client, roots, self._say)
             queue_name = slice_queue(socket.gethostname())
             workers.append(Worker(client, task_queue=queue_name, activities=[slices.execute]))
-            self._say(f"slices of {', '.join(roots)} are carried out here")
+            self._say(f"slices of {', '.join(roots)} run here")
         async with AsyncExitStack() as serving:
             for each in workers:
                 await serving.enter_async_context(each)
@@ -150,14 +154,16 @@ class RemoteWorker:
             await self._leaving.wait()
             for watch in watching:
                 watch.cancel()
-            self._say("No new jobs; what is under way wraps up, is saved and begins elsewhere.")
+            self._say("No new jobs; running jobs stop at a safe point, are saved, and are retried elsewhere.")
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
         self._say("Left in order.")
 
     async def _end_hanging(self) -> None:
-        """Ends pushes and fetches that go on for longer than it takes to wrap up, or hang when told again. SC-54."""
+        """End pushes and fetches that last longer than the time to wrap up, or that hang after the second signal.
+        SC-54.
+        """
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -185,7 +191,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Says once a minute that the server is away. SC-55."""
+        """Report once a minute that the server is away. SC-55."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -193,17 +199,17 @@ class RemoteWorker:
             except Exception:  # whatever the SDK raises: it did not answer
                 there = False
             if not there:
-                self._say(f"{self._terms.address.target} is away; what is under way goes on")
+                self._say(f"{self._terms.address.target} is away; running jobs go on")
 
     async def _watch_room(self) -> None:
-        """Says once a minute why no further job is taken; gives the youngest back where memory is scarce. SC-41."""
+        """Report once a minute why no further job is taken; return the youngest job if memory is short. SC-41."""
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
                 self._say(told)
             if self._room.is_scarce() and len(at_work) > 1:
                 youngest = at_work[-1]
-                self._say(f"{youngest.slot} {youngest.id}: is given back, since memory is scarce; its work is kept")
+                self._say(f"{youngest.slot} {youngest.id}: is returned because memory is short; its work is kept")
                 youngest.leave("is short of memory, and has given it back")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -211,7 +217,7 @@ class RemoteWorker:
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """One try at a job; the head of its result."""
+        """Run one try at a job. Return the head of its result."""
         info = activity.info()
         slot = self._free.get_nowait()
         task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
@@ -226,7 +232,7 @@ class RemoteWorker:
                         {working, leaving}, timeout=clock.scaled(BEAT_SECONDS) / 2, return_when="FIRST_COMPLETED"
                     )
                 except asyncio.CancelledError:
-                    task.recall()  # the home side asks for it, or the server has given the job to somebody else
+                    task.recall()  # the coordinator asks for it, or the server has given the job to another worker
                 if leaving.done() and not working.done():
                     task.leave("has left")
                     with suppress(asyncio.CancelledError):
@@ -250,12 +256,12 @@ class RemoteWorker:
             self._tries.pop(task)
             self._free.put(task.slot)
 
-    # ---- what a worker that was killed has left
+    # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """The same; once told to end, for as long as workers have to wrap up, and told again no longer.
+        """Clean up after a killed worker, within the time to wrap up if told to end; stop at once if told again.
 
-        The folder is held until nobody is at work in it. What is not done by then is by the next worker.
+        The folder stays locked until no process works in it. The next worker does the rest.
         """
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
@@ -269,7 +275,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """What a worker that was killed has left comes to the remote, where home finds it; its jobs are over."""
+        """Push the work that a killed worker has left to the remote, for the coordinator. Its jobs are over."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -315,7 +321,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """One try at one job, in a thread of its own."""
+    """One try at one job, in its own thread."""
 
     def __init__(
         self,
@@ -327,7 +333,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """``tries`` are all of the worker, in the order in which they came."""
+        """Set ``tries``, all of the worker's tries in the order of their start."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -349,24 +355,24 @@ class JobTry:
         self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
-        """Its workers wrap up, and report what they have."""
+        """Tell its workers to wrap up and report their work."""
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """The work is saved, and the job begins elsewhere; ``why`` says what of this machine."""
+        """Save the work, and return the job for another worker; ``why`` is the reason on this machine."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """Its workers end now, and no remote that is away is waited for."""
+        """End its workers now, without waiting for a remote that is away."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """What the heartbeat says, at most a kilobyte of it; limits too, since workers may wait for their end."""
+        """Return the heartbeat, at most about a kilobyte; it has limits too, since workers may wait for their end."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -376,7 +382,9 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Carries it out: the head of the result. ``OrderRefused``; ``HandsLeft`` as any ``HarnessError``."""
+        """Run the try. Return the head of the result. Raise ``JobRefused``, or ``HarnessError`` if the worker
+        leaves.
+        """
         self._refuse_foreign()
         project = str(self._head["project"])
         root = os.path.join(self._terms.folder, project)
@@ -413,9 +421,9 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Waits while the disk is full; after five minutes, or when told to end, the job begins elsewhere.
+        """Wait while the disk is full; return the job after five minutes, or when told to end.
 
-        So does, at once, one that comes beside others while there is no room for it: it had been asked for before.
+        A job beside others is returned at once if there is no room for it: it was requested earlier.
         """
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
@@ -433,7 +441,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Whether the workers are to end; asked twice a second, so that work is saved in between."""
+        """Return True if the workers are to end. It is called twice a second, and saves work in between."""
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -442,7 +450,7 @@ class JobTry:
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
         if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
-            raise JobRefused(f"the remote {url} fits none of --remote", hint=f"harness worker --remote '{url}'")
+            raise JobRefused(f"the remote {url} matches no --remote", hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
             raise JobRefused(f"the job is of version {version}, and these workers of {own}")
@@ -450,7 +458,7 @@ class JobTry:
             raise JobRefused("the job names no project")
 
     def _save(self) -> None:
-        """Takes the work as it is, and pushes it in a thread: whoever recalls the job does not wait for a remote."""
+        """Take a snapshot of the work, and push it in a thread: a recall does not wait for a remote."""
         job, parcels = self._job, self._parcels
         assert job is not None and parcels is not None
         self._saves += 1
@@ -474,9 +482,9 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Pushes what is in the workspace once its workers are gone, and what the try has cost.
+        """Push the work in the workspace once its workers have ended, and the try's spending.
 
-        What cannot be, is said.
+        Report what could not be pushed.
         """
         job, parcels = self._job, self._parcels
         assert job is not None and parcels is not None
@@ -497,9 +505,9 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """What ``act`` returns, tried again while the remote is away; the heartbeat goes on meanwhile.
+        """Return the answer of ``act``, tried again while the remote is away; heartbeats go on meanwhile.
 
-        Not longer than workers that leave have to wrap up: what is not pushed then is by the next worker in the folder.
+        The time is limited by the time to wrap up: the next worker in the folder pushes the rest.
         """
         for _ in range(360):
             try:
@@ -513,7 +521,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """The remote has all of a try: nothing of it is needed here any more. SC-57."""
+    """Remove the local refs and files of a try that the remote has completely. SC-57."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -522,7 +530,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """What the session of a job reports of itself: beside its count of starts, or in its workspace's state."""
+    """Return the reports of a job's session: beside its count of starts, or in its workspace's state."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -531,7 +539,7 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """What a try has spent by now, in US dollars: as its result says, or what it has written down before each call."""
+    """Return a try's spending so far, in US dollars: from its result, or as recorded before each call."""
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -548,27 +556,29 @@ def _is_proven(folder: str) -> bool:
 
 
 def _continued(git: Git, job: Job, saved: str) -> Job:
-    """The same job, which begins with the work of the try before. SC-52."""
+    """Return the same job, starting with the work of the try before. SC-52."""
     nothing: JsonObject = {}
     inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
     return replace(job, inputs=inputs)
 
 
 def _stand_in(folder: str) -> Git:
-    """The repository that stands for the project, made when it is not there."""
+    """Return the repository that stands for the project; create it if needed."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
             ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
         )
         if made.exit_code != 0:
-            raise HarnessError(f"{folder} cannot be made a repository: {made.ending}")
+            raise HarnessError(f"{folder} could not become a repository: {made.ending}")
     return Git(folder)
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Runs a worker in this process until it is told to end; its exit code."""
-    logging.getLogger("temporalio.activity").disabled = True  # it would print a traceback of what is said in a line
+    """Run a worker in this process until it is told to end. Return its exit code."""
+    logging.getLogger(
+        "temporalio.activity"
+    ).disabled = True  # it would print a traceback for errors that are reported in a line
 
     async def run() -> int:
         return await RemoteWorker(terms).run()

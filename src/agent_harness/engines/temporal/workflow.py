@@ -1,6 +1,6 @@
-"""What the server keeps of a job: one activity, tried again where its workers are gone, and a way to stop it.
+"""Workflow of a job on the server: one activity, tried again if its workers are gone, and a way to stop it.
 
-This code is replayed from histories: it never changes under its name (SC-58). Nothing of ours is imported.
+This code is replayed from histories: it never changes under its name (SC-58). It imports nothing of the harness.
 """
 
 from datetime import timedelta
@@ -21,7 +21,7 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """The result's head: ids and refs only."""
+        """Return the result's head: ids and refs only."""
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -55,7 +55,7 @@ class JobWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """The workers wrap up and report."""
+        """Tell the workers to wrap up and report."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()
@@ -63,11 +63,11 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """One slice of a long task; one that dies is not tried again: the next tick finds its lease over."""
+    """One slice of a long task; it is not tried again after a crash: the next tick finds its lease expired."""
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """How the slice ended."""
+        """Return the result of the slice."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,

@@ -1,4 +1,4 @@
-"""How what is proven gets to the branch: as objects, in batches that are verified, and on to the remote."""
+"""Way of proven work to the branch: combined as objects, verified in batches, pushed to the remote."""
 
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.parallel.merge_queue.objects import (

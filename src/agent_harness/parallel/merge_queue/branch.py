@@ -1,4 +1,4 @@
-"""The branch that a run lands on, and what of a person's is in its way. SC-36."""
+"""The target branch of a run, and a person's files in its way. SC-36."""
 
 import time
 from collections.abc import Callable
@@ -12,34 +12,35 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Moved by one process alone; what it could not be moved to is tried again in a minute."""
+    """Branch moved by one process alone; a move that is blocked is tried again in a minute."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
-        self.in_the_way: objects.InTheWay | None = None  # what a person has where the branch is to go
+        self.in_the_way: objects.InTheWay | None = None  # files of a person on the way of the branch
         self._git = git
         self._say = say
         self._again_at = 0.0  # of the monotonic clock
 
     @property
     def waits(self) -> bool:
-        """Whether it is not to be tried yet."""
+        """True if it is too early to try again."""
         return time.monotonic() < self._again_at
 
     @property
     def tip(self) -> str:
-        """The commit that it is at; empty where it is gone."""
+        """Its commit; empty if it is gone."""
         return self._git.commit_of(self.name) or ""
 
     def holds(self, commit: str) -> bool:
-        """Whether it has the commit, maybe with more on top."""
+        """Return True if it contains the commit."""
         tip = self.tip
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Moves it and a work tree that has it from ``old`` to ``new``, unless it holds that.
+        """Move it, and a work tree that has it, from ``old`` to ``new``, unless it contains that.
 
-        False where a person's files are in the way, which is said once. ``UnsafeTree`` where it was moved elsewhere.
+        Return False if a person's files are in the way, which is reported once. Raise ``UnsafeTree`` if it was moved
+        elsewhere.
         """
         try:
             if not self.holds(new):
@@ -57,7 +58,7 @@ class TargetBranch:
         return True
 
     def look_again(self) -> None:
-        """What was in the way may be gone: it is tried at once."""
+        """Try a blocked move again at once."""
         self._again_at = 0.0
 
     def _free(self) -> None:

@@ -1,7 +1,7 @@
-"""The refs that keep what is proven until nothing asks for it any more: ``refs/harness/work/PROJECT/ITEM/FENCE``.
+"""Refs that keep proven work until it is no longer needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits, lands, or is to be fixed. Once its item has landed it is on the branch, and its
-refs go. One that is nobody's any more becomes a rescue, which a person prunes. SC-14, SC-29.
+A candidate is needed while it waits, lands, or is to be fixed. Once its item has landed, its refs are removed. A
+candidate without an owner becomes a rescue, which a person prunes. SC-14, SC-29.
 """
 
 import os
@@ -15,12 +15,12 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 
 def set_aside(git: Git, job: str, commit: str) -> str:
-    """Keeps a candidate that is nobody's any more; the ref that has it."""
+    """Keep a candidate without an owner as a rescue. Return its ref."""
     return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
-    """What of these has landed, or is kept otherwise: none of their candidates is kept beside the branch."""
+    """Remove the candidates of items that have landed or are kept otherwise."""
     found = [*works]
     names = {each.job.split("/")[1] for each in found}
     commits = {commit for each in found for commit in (each.commit, *each.before)}
@@ -31,18 +31,18 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
 
 
 def old_names(git: Git) -> dict[str, str]:
-    """The candidates that versions up to 1.2.1 have kept, under names that say nothing of a project."""
+    """Return the candidates of versions up to 1.2.1, whose names have no project."""
     return {ref: commit for ref, commit in git.refs_below(BEFORE.work).items() if is_before(ref)}
 
 
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Gives the candidates of these jobs (``RUN/NAME/FENCE``) that have an old name one of this project.
+    """Rename the old candidates of these jobs (``RUN/NAME/FENCE``) to names of this project.
 
-    ``proven`` are the commits of each job and of the ones before it, ``needed`` those that a run goes on with. An old
-    name may be that of another project, which has written over it: the commit alone says whose it is, and what is of
-    none of these stays as it is. The answer are such names of the same items.
+    ``proven`` are the commits of each job and of the ones before it; ``needed`` are those that a run continues with.
+    An old name may belong to another project, which has overwritten it: only the commit tells the owner, and other
+    commits stay. Return such names of the same items.
     """
     old = old_names(git)
     for job, commits in proven.items():
@@ -59,7 +59,9 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Removes what the plan has no use for of the items that it knows; the rescues of what is on no branch. SC-14."""
+    """Remove the refs that the plan does not need for its items. Return the rescues of commits that are on no branch.
+    SC-14.
+    """
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
     jobs = {refs.candidate(*each.job.split("/")[1:]) for each in held if each.state == WORKING}
@@ -74,7 +76,7 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Rescues of those of the candidates that are not ``kept``, in a rescue or elsewhere."""
+    """Return new rescues of the candidates that are not ``kept`` in a rescue or elsewhere."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -84,7 +86,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """That of the item: the last part but one."""
+    """Return the item's name: the last part but one."""
     return ref.split("/")[-2]
 
 

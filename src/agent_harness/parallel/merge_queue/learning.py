@@ -1,4 +1,4 @@
-"""What attempts have changed, and what did not land together, kept for the choice of what begins beside what. SC-7."""
+"""Memory of changed paths and failed combinations, used to choose items that run side by side. SC-7."""
 
 import os
 import time
@@ -16,8 +16,9 @@ SAVE_SECONDS = 10.0
 
 
 class Lessons:
-    """What is learned in one run, on top of what the file in ``folder`` has from those before; ``common`` files that
-    every item changes teach nothing."""
+    """Lessons of one run, on top of those in the file in ``folder``; ``common`` files, which every item changes, do
+    not count.
+    """
 
     def __init__(self, git: Git, folder: str, common: Collection[str]) -> None:
         self.overlap = learned_in(folder)
@@ -27,7 +28,7 @@ class Lessons:
         self._save_at = 0.0  # of the monotonic clock
 
     def changed(self, item: str, base: str, tips: Sequence[str]) -> None:
-        """An attempt at the item went from ``base`` to the first of the tips that is there."""
+        """Learn the paths of an attempt that went from ``base`` to the first existing tip."""
         if tip := next((sha for each in tips if (sha := self._git.commit_of(each))), None):
             paths = map(shown, self._git.differences(base, tip))
             self.overlap.learn(item, (each for each in paths if each not in self._common))
@@ -35,12 +36,12 @@ class Lessons:
                 self.save()
 
     def save(self) -> None:
-        """Writes it down; where that cannot be, nothing is lost but time."""
+        """Write the file. On an error, only time is lost."""
         self._save_at = time.monotonic() + SAVE_SECONDS
         with suppress(HarnessError, OSError):
             files.write_json(self._path, self.overlap.as_record(), follow=False)
 
 
 def learned_in(folder: str) -> LearnedOverlap:
-    """What earlier runs have learned; the file may be gone, or anybody's."""
+    """Return the lessons of earlier runs; the file may be missing or forged."""
     return LearnedOverlap.from_record(files.read_json_if_any(os.path.join(folder, FILE)))

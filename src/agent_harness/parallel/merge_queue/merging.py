@@ -1,4 +1,4 @@
-"""Proven candidates on their way to the branch: put on top of one another, verified, landed or sent back. SC-30..37."""
+"""Proven candidates on their way to the branch: combined, verified, then landed or rejected. SC-30..37."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.supervision.interruption import Stop
 
 BRANCH_GONE = "branch_gone"
-"""Why a run is blocked: the branch that it lands on was deleted; the next run looks at it again."""
+"""Reason of a blocked run whose branch was deleted; the next run looks at it again."""
 BASE = "base"
-"""The name of a run of checks on the head that a batch is to land on."""
+"""Name of a run of checks on the head that a batch is to land on."""
 AUDITS = 2
-"""So often what fails in the proof of everything at the end of a run is opened again; then a person is asked."""
+"""Number of times that failures of the final proof are reopened; after that a person is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """Checks that are to be run on a commit: of a batch, or of a head."""
+    """Checks to run on a commit of a batch, or on a head."""
 
     name: str
     commit: str
@@ -42,7 +42,7 @@ class CheckRun:
 
 
 class MergeQueue:
-    """Lands what the ledger in ``folder`` says that is ready; ``job`` begins a run of checks, where one may begin."""
+    """Merge queue for the ready items of the ledger in ``folder``; ``job`` starts a run of checks, if one may start."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class MergeQueue:
         self._hunt: Search | None = None  # for the landing that made the head red
         self._red = ""  # that head
         self._passes: tuple[str, ...] = ()  # a head, and checks that pass on it
-        self._excused: set[str] = set()  # checks that fail on the head, whoever lands
-        self._failures: dict[int, str] = {}  # what the first check printed that failed on a batch
+        self._excused: set[str] = set()  # checks that fail on the head, whatever lands
+        self._failures: dict[int, str] = {}  # output of the first check that failed on a batch
         self._apart: tuple[str, frozenset[str]] = ("", frozenset())  # what does not combine with this commit
         self._held_up: dict[str, InTheWay] = {}  # items that do not land, since a person has something in their way
         self._held_until = 0.0  # of the monotonic clock; then they are tried again
@@ -85,24 +85,24 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that do not combine with what is to land before them."""
+        """Items that do not combine with those that land before them."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items that a person has something in the way of, until they are tried again."""
+        """Items blocked by a person's files, until they are tried again."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """What a person has where the branch is to go, with what is to be done about it."""
+        """The person's files that block a landing, with the remedy; else None."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Tries what is in the way once more, where nothing else is left; false where that was so before."""
+        """Try a blocked landing once more if nothing else is left. Return False if that was done already."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -112,7 +112,7 @@ class MergeQueue:
     # ---- candidates
 
     def combine(self, items: Sequence[str]) -> bool:
-        """Puts candidates on top of the head as a batch; whether the plan knows more now."""
+        """Combine candidates on the head into a batch. Return True if the plan knows more now."""
         head = self.branch.tip
         if not head:
             self._ledger.note("blocked", reason=BRANCH_GONE)
@@ -144,13 +144,13 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Whether what has landed is to be asked about a change that no workspace has asked it about."""
+        """Return True if landed work must pass a check that no workspace has run on it."""
         if not self._home.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._home.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """The same on top of what is under check; what does not go together with that waits for what becomes of it."""
+        """Combine candidates on top of a batch under check. Items that conflict with that batch wait for its result."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -161,7 +161,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """(members, their commits on top of one another, and of each item that does not go on top: the files)."""
+        """Return members, their commits on top of one another, and the conflicting files of each other item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -193,7 +193,7 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Candidates of items that the project does not show as theirs any more: a person has taken them back."""
+        """Return the items that the project no longer assigns to their candidates: a person has taken them back."""
         return [item for item in items if not self._home.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -202,7 +202,7 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Jobs the checks of a batch's prefix; true where there are none, and it counts as verified."""
+        """Start the checks of a batch's prefix. Return True if there are none, and it counts as verified."""
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -220,7 +220,9 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Items that have landed since these were begun, and those that they broke before: whoever breaks goes back."""
+        """Return items landed since the members began, and items that the members broke before: a member that breaks
+        one is rejected.
+        """
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
         return self._broken_by(members).union(*landed) - {*members}
@@ -230,7 +232,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """The same of a head that nobody vouches for, or that what has landed would have on top of the remote's."""
+        """Start the checks of a head that nobody vouches for, or of the landed work on top of the remote's head."""
         joined = self._plan.joined
         checks = self._home.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -247,7 +249,7 @@ class MergeQueue:
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
-        """Takes in what a run of checks has found."""
+        """Take in the result of a run of checks."""
         said = found.get("status")
         result = str(said) if said in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
@@ -283,7 +285,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """What was proven once more at the end: what fails is opened again."""
+        """Take in the final proof: items that fail are reopened."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -305,7 +307,9 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """By halving over what has landed: who broke it goes back; what no landing broke is open again itself."""
+        """Continue halving over the landed items: reopen the breaking one, or the failing ones if no landing broke
+        them.
+        """
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -323,13 +327,13 @@ class MergeQueue:
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
         self._ledger.note("head_trusted", head=self._red, audit=True)
 
-    # ---- sent back
+    # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Return the failing change to its agent, once the head passes what fails; tell whether the plan knows more.
+        """Reject the failing change, once the head passes the failing checks. Return True if the plan knows more.
 
-        What fails on the head as well is nobody's fault here: who broke it is asked once nothing else is left. An item
-        that is back since it broke that has not fixed it.
+        A check that fails on the head as well blames no member: the breaking item is sought once nothing else is
+        left. An item that was rejected for breaking such a check has not fixed it.
         """
         batch = self._plan.batch
         assert batch is not None
@@ -356,7 +360,7 @@ class MergeQueue:
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
-        """A candidate does not land as it is: ``fix`` is what its next attempt has to repair."""
+        """Reject a candidate: ``fix`` describes what its next attempt has to repair."""
         self._ledger.note("bounced", item=item, mend=fix)
         self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
@@ -368,10 +372,9 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """The commit that an attempt is judged against, and what it has to repair.
+        """Return the base commit of an attempt, and the description of its fix, if any.
 
-        Work that has landed and is to be fixed is its own: it is judged against the head without it, and has it in
-        its files.
+        Landed work that is to be fixed is judged against the head without it, and has it in its files.
         """
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
@@ -384,7 +387,9 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """What the next attempt has to repair, with the tree that it begins with: its work merged into the head."""
+        """Return the description of a fix, with the tree that the attempt begins with: its work merged into the
+        head.
+        """
         found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -394,7 +399,7 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Moves the branch to the batch's first so many members, or goes on with that; whether the plan knows more."""
+        """Move the branch to the batch's first ``most`` members, or finish that. Return True if the plan knows more."""
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -440,7 +445,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Those whose files a person has in the way wait in the queue, and the others land without them."""
+        """Hold members whose files are blocked by a person's; the others land without them."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -456,10 +461,10 @@ class MergeQueue:
 
     @property
     def is_pushing(self) -> bool:
-        """Whether a push goes on: nothing lands meanwhile, and agents go on."""
+        """True while a push runs: nothing lands meanwhile, and agents go on."""
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """What has landed goes to the remote; where it cannot, nothing lands on top of it, and agents go on. SC-39."""
+        """Push the landed commits. If that is impossible, nothing lands on top of them, and agents go on. SC-39."""
         with self._stop.held():
             return self._pusher.push()

@@ -1,7 +1,7 @@
-"""Candidates on top of a head, as objects; and the branch moved to what was verified.
+"""Combination of candidates on a head, as objects, and the move of the branch to the verified commit.
 
-Combining touches no index, work tree or merge state: a conflict is an answer. Moving asks git to overwrite nothing of a
-person's; each step of it can be repeated by whoever finds it half done. SC-30, SC-36, SC-37.
+Combining touches no index, work tree or merge state: a conflict is a result. A move asks git to overwrite no file of
+a person; each step can be repeated by the next process. SC-30, SC-36, SC-37.
 """
 
 import os
@@ -20,7 +20,7 @@ from agent_harness.kernel.git.status import shown
 OLDEST_GIT = (2, 38)
 """The first git that merges without a work tree."""
 ITEM_TRAILER = "Harness-Item"
-"""Names the item in the message of the one commit that has brought its work to the branch."""
+"""Trailer that names the item, in the one commit that brings its work to the branch."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
@@ -33,16 +33,16 @@ class Candidate:
 
 
 class InTheWay(UnsafeTree):
-    """A person's files lie where a landing would write; nothing was changed."""
+    """A person's files block a landing; nothing was changed."""
 
     code = "in_the_way"
-    paths: frozenset[bytes] = frozenset()  # none: nothing can land
+    paths: frozenset[bytes] = frozenset()  # empty: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
-    """The full name of the branch to land on, named or checked out. ``UnsafeTree`` where there is none.
+    """Return the full name of the target branch, named or checked out. Raise ``UnsafeTree`` if there is none.
 
-    ``ToolMissing`` for a git that cannot combine commits as objects.
+    Raise ``ToolMissing`` if git cannot combine commits as objects.
     """
     _refuse_unfit(git)
     here = git.branch()
@@ -53,7 +53,7 @@ def target(git: Git, name: str | None) -> str:
         return here
     target = f"refs/heads/{name}"
     if git.commit_of(target) is None:
-        raise UnsafeTree(f"there is no branch {name}", hint=f"git branch {shlex.quote(name)}")
+        raise UnsafeTree(f"There is no branch {name}", hint=f"git branch {shlex.quote(name)}")
     listed = git.text("worktree", "list", "--porcelain").splitlines()
     if f"branch {target}" in listed:
         raise UnsafeTree(f"another work tree has {name} checked out", hint="git worktree list")
@@ -61,7 +61,9 @@ def target(git: Git, name: str | None) -> str:
 
 
 def _refuse_unfit(git: Git) -> None:
-    """A workspace holds a whole commit, and candidates are combined as objects."""
+    """Refuse an old git and a sparse work tree: workspaces hold whole commits, and candidates are combined as
+    objects.
+    """
     said = git.text("version")
     version = re.search(r"(\d+)\.(\d+)", said)
     if version and tuple(map(int, version.groups())) < OLDEST_GIT:
@@ -73,13 +75,13 @@ def _refuse_unfit(git: Git) -> None:
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
-    """That the branch was deleted, and how it comes back, at the last commit that somebody vouched for."""
+    """Return the error for a deleted branch, with the command that restores it at its last trusted commit."""
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """The one commit of an item on ``head``, by the author of the candidate; ``head`` itself where nothing changes."""
+    """Return the one commit of an item on ``head``, by the candidate's author; ``head`` itself if nothing changes."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -91,7 +93,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """What the branch gets: the commit of one item, else one merge of the chain of their commits."""
+    """Return the commit for the branch: that of a single item, else one merge of the chain of commits."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -99,16 +101,16 @@ def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
-    """Those of the files that still hold the markers of a conflict."""
+    """Return the files that still hold conflict markers."""
     found = ((path, git.show(commit, path) or b"") for path in paths)
     return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Brings the branch from ``old`` to ``new``: the files first, where it is checked out, then the ref.
+    """Move the branch from ``old`` to ``new``: first the files, if it is checked out, then the ref.
 
-    Nothing is done where it is there already. ``InTheWay`` names what a person has there; ``UnsafeTree`` where the
-    branch is neither at ``old`` nor at ``new``. Then files and branch are as they were.
+    Do nothing if it is there already. Raise ``InTheWay`` for a person's files in the way; raise ``UnsafeTree`` if the
+    branch is neither at ``old`` nor at ``new``. Then files and branch are unchanged.
     """
     tip = git.commit_of(branch)
     if tip == new:
@@ -122,7 +124,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
         raise InTheWay(f"{found[0]} is under way in {git.top()}", hint=found[1])
     await_lock(git.repository, f"{git.git_dir()}/index.lock")
     _forgive_half(git, old, new)
-    git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is no change of a person
+    git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is not a change of a person
     try:
         git.run("read-tree", "-m", "-u", old, new, timeout_seconds=600)
     except GitFailed as error:
@@ -135,7 +137,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """The files that are neither as they were nor as they are to be; else what git says."""
+    """Return the error that names the files in neither their old nor their new state; else the message of git."""
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -159,9 +161,9 @@ def _first(error: GitFailed) -> str:
 
 
 def _forgive_half(git: Git, old: str, new: str) -> None:
-    """Lets the index say of files that a killed move had written already that they are there.
+    """Mark files that a killed move had already written as present in the index.
 
-    Without it git takes them for changes of a person. A file with any other content stays one.
+    Otherwise git takes them for a person's changes. A file with any other content stays a change.
     """
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
@@ -178,9 +180,9 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Those of the files that the work tree has as they are wanted, or has none where none is; in the same order.
+    """Return the files that the work tree has as wanted, present or absent, in the same order.
 
-    No link is taken for a file. One process of git reads them all, however many there are.
+    A link does not count as a file. One git process reads them all.
     """
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
@@ -193,7 +195,7 @@ def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
 
 
 def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
-    """The ids that the contents of the files would have in the repository, but for those that cannot be read."""
+    """Return the object ids of the files' contents, without unreadable files."""
     found: dict[bytes, str] = {}
     left = [*paths]
     while left:  # git ends at a file that it cannot read
@@ -205,7 +207,7 @@ def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
 
 
 def _as_line(path: bytes) -> bytes:
-    """A path as git reads it from a line of its input."""
+    """Return a path as a line of git's input."""
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
         path = b'"' + escaped + b'"'

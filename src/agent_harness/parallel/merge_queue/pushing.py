@@ -1,4 +1,4 @@
-"""What has landed goes to the remote; what the remote has meanwhile goes below it, and is verified first. SC-39."""
+"""Push of landed commits; new commits of the remote go below them, and the result is verified first. SC-39."""
 
 import os
 import threading
@@ -19,11 +19,11 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import JoinedHead
 
 JOINS = 3
-"""So often in a row what has landed is put on top of what the remote has meanwhile."""
+"""Number of times in a row that landed commits are put on top of new ones of the remote."""
 
 
 class PushUnderWay:
-    """One push, in a thread of its own: a remote may take its time, and the run goes on."""
+    """One push, in its own thread: the run goes on while a remote is slow."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
         self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was ended")
@@ -40,7 +40,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Each step can be repeated by whoever finds it half done."""
+    """Pushes landed commits. The next process can repeat each step."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class Pusher:
 
     @property
     def is_pushing(self) -> bool:
-        """Whether the remote has not answered yet."""
+        """True until the remote has answered."""
         return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """The next step of it; whether the run can go on with another step now."""
+        """Do the next step. Return True if the run can continue with another step now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
         commit, target = known.unpushed, self._home.push_target
         if target is None or (self._branch.tip and not self._branch.holds(commit)):
-            self._ledger.note("pushed", head=known.head)  # nobody asks for it any more
+            self._ledger.note("pushed", head=known.head)  # no longer requested
             return True
         if self._under_way is None or self._under_way.commit != commit:
             self._under_way = PushUnderWay(self._git, target, commit)
@@ -86,7 +86,7 @@ class Pusher:
         return True
 
     def _answered(self, done: Pushed, commit: str, target: PushTarget) -> None:
-        """Takes in what the remote has answered."""
+        """Take in the remote's answer."""
         known = self._ledger.plan
         if done.ok:
             self._ledger.note("pushed", head=known.head)
@@ -102,7 +102,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Puts what has landed on top of what the remote has, as objects; it is verified before the branch has it."""
+        """Put the landed commits on top of the remote's, as objects; the branch moves only after verification."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -119,7 +119,7 @@ class Pusher:
         self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Takes in what the checks have found on top of what the remote has."""
+        """Take in the result of the checks on top of the remote's commits."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -130,7 +130,7 @@ class Pusher:
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
-        """The branch gets what was verified on top of what the remote has."""
+        """Move the branch to the verified commit on top of the remote's."""
         try:
             if not self._branch.bring(joined.before, joined.commit):
                 return False
@@ -152,7 +152,7 @@ class Pusher:
 
 
 def _reason(said: str) -> str:
-    """Why a remote did not answer, in one line: the first one that git has printed."""
+    """Return, in one line, why a remote did not answer: the first line that git has printed."""
     lines = (line.strip() for line in redact(said).splitlines())
     first = next(filter(None, lines), "it did not answer")
     return printable(first.removeprefix("fatal: ").removeprefix("error: "))[:200]

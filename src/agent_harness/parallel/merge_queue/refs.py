@@ -1,8 +1,8 @@
-"""What the refs of one project are called, in a repository that several projects may share.
+"""Names of the refs of one project, in a repository that several projects may share.
 
-Items are called alike in every list, slots in every run: so each name has the id of the project in it, which is made
-once for each (``ledger.project_id``). Rescues have none: their numbers are only ever given once
-(``workspaces.kept_as``), whoever gives them. SC-14, SC-29, SC-51.
+Items have the same names in every list, and slots in every run: so each ref has the id of the project in it, which is
+created once (``ledger.project_id``). Rescues have no id: their numbers are unique (``workspaces.kept_as``), whoever
+creates them. SC-14, SC-29, SC-51.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Of the project with this id; an empty one gives the names that versions up to 1.2.1 had for all projects."""
+    """Refs of the project with this id; an empty id gives the names of versions up to 1.2.1."""
 
     project: str
 
@@ -22,30 +22,30 @@ class ProjectRefs:
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Keeps what an order of an item has proven until it has landed; the name as it is in ref names."""
+        """Return the ref that keeps a proven job of an item until it has landed; ``name`` is valid in refs."""
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
-        """Keeps the tree that a fix of the item begins with."""
+        """Return the ref that keeps the first tree of a fix of the item."""
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:
-        """Keeps the commit that a workspace borrows."""
+        """Return the ref that keeps the base commit of a workspace."""
         return f"refs/harness/place/{self._own}{slot}"
 
     @property
     def landing(self) -> str:
-        """Keeps the objects of the batch under way."""
+        """The ref that keeps the objects of the current batch."""
         return self._of_batch("landing")
 
     @property
     def joined(self) -> str:
-        """Keeps those of what has landed, on top of what the remote has."""
+        """The ref that keeps landed commits on top of the remote's."""
         return self._of_batch("joined")
 
     @property
     def incoming(self) -> str:
-        """The folder of what the remote has, while it is looked at."""
+        """The folder for the remote's commits while they are inspected."""
         return f"refs/harness/incoming/{self.project}"
 
     @property
@@ -57,9 +57,9 @@ class ProjectRefs:
 
 
 BEFORE = ProjectRefs("")
-"""The names that have no id in them."""
+"""Names without an id."""
 
 
 def is_before(ref: str) -> bool:
-    """Whether it is a candidate's name with no id in it: nobody but its commit says whose it is."""
+    """Return True if it is a candidate's name without an id: only its commit tells the owner."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

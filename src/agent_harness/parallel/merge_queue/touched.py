@@ -1,15 +1,14 @@
-"""What of the project itself changes while agents work, each of which has a workspace of its own to work in.
+"""Changes of the project itself while agents work, each in its own workspace.
 
-    sandbox of agents    the project is closed to them: what changes is a person's doing, and is said
-    none                 an agent can reach the project by its absolute path, and who it was is not known: what nobody
-                         needs meanwhile is put back, what was found instead is kept, and both are said
+    sandbox of agents    the project is closed to them: a change comes from a person, and is reported
+    none                 an agent can reach the project by its absolute path, and the author is unknown: changes that
+                         nobody needs meanwhile are reverted, the found state is kept, and both are reported
 
-Put back are settings and hooks of the repository and its branches, tags and rescues; and files of the work tree:
-tracked ones that were as in the index, and new ones, which are taken aside. Only said is what a person works on: the
-branches that are checked out, what is staged, HEAD, files that were changed before; and settings outside of the
-repository. The branch that the
-run lands on is not looked at here: what is put on it is verified before anything lands on top (SC-38). ``scale.md`` 12,
-``home_touched``.
+Reverted are settings and hooks of the repository; its branches, tags and rescues; and files of the work tree: tracked
+ones that were as in the index, and new ones, which are moved aside. Only reported is a person's own work: the
+branches that are checked out, staged changes, HEAD, files that were changed before; and settings outside the
+repository. The target branch of the run is not checked here: a commit on it is verified before anything lands on top
+(SC-38). ``scale.md`` 12, ``home_touched``.
 """
 
 import os
@@ -29,13 +28,13 @@ _FETCHED = ("refs/tags/", "refs/remotes/")
 _REFS = ("refs/heads/", *_FETCHED, "refs/notes/")
 _RESCUES = f"{RESCUE_REFS}/"
 _CHANGED = (" M", " D", " T")
-"""What git says of a file that is not as the index has it, which is as committed."""
+"""Status codes of git for a file that differs from the index, while the index is as committed."""
 _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """The names of what changed; of what was put back, the place of the changed copy."""
+    """Names of changes; for reverted ones, the location of the changed copy."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -51,10 +50,10 @@ class _ProjectSeen:
 
 
 class HomeWatch:
-    """Compares the project with how it was when it was looked at last; refs of the harness's own are left out."""
+    """Compares the project with its state at the last look; the harness's own refs are left out."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """``aside`` is the folder for files that are found where others are put back; ``None``: nothing is put back.
+        """Set ``aside``, the folder for changed files that are reverted; None means that nothing is reverted.
 
         ``own`` are patterns of files that the harness itself writes.
         """
@@ -100,7 +99,7 @@ class HomeWatch:
         return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
-        """Tags and what is known of remotes are as the harness has fetched them."""
+        """Take the present tags and remote refs as fetched by the harness."""
         self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
 
     def _put_back_refs(
@@ -120,7 +119,7 @@ class HomeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """The hooks, and the settings of the repository where not only everyday commands of git have written them."""
+        """Revert the hooks, and the repository's settings unless only everyday git commands have written them."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -133,7 +132,7 @@ class HomeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """New files are taken aside, and tracked ones come back as the index has them; not while git merges."""
+        """Move new files aside, and restore tracked ones from the index; nothing during a merge of git."""
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -145,7 +144,7 @@ class HomeWatch:
         return kept
 
     def _taken_aside(self, path: str, aside: str) -> str:
-        """Where a file of the work tree is kept from now on; empty where there was none."""
+        """Move a file of the work tree aside. Return its new path; empty if there was none."""
         at = os.fsdecode(self._git.file(os.fsencode(path.rstrip("/"))))
         if not os.path.lexists(at):
             return ""
@@ -159,7 +158,7 @@ class HomeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """The files that are not as committed, but for the harness's own."""
+        """Return the files that are not as committed, without the harness's own."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {
@@ -177,7 +176,9 @@ class HomeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """The files whose content in the index is not that of the commit; asked again once the index was written."""
+        """Return the files whose index content differs from the commit. The result is cached until the index is
+        written.
+        """
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged
@@ -188,7 +189,7 @@ class HomeWatch:
 
 
 def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """The refs, with those that a fetch moves as the others have them."""
+    """Return the refs, with tags and remote refs taken from ``others``."""
     kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
     return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
 

@@ -1,6 +1,6 @@
-"""What has landed, known by the trailers of the commits that have brought it to a branch. SC-39.
+"""Landed work, known by the trailers of the commits on a branch. SC-39.
 
-For whoever only looks as well: nothing of a run is loaded.
+This module loads nothing of a run, so read-only commands can use it.
 """
 
 import os
@@ -11,21 +11,23 @@ from agent_harness.kernel.git import Git
 from agent_harness.parallel.merge_queue.objects import ITEM_TRAILER
 
 CANDIDATE_TRAILER = "Harness-Candidate"
-"""Names the candidate in the message of the one commit that has brought it to the branch."""
+"""Trailer that names the candidate, in the one commit that brings it to the branch."""
 _CANDIDATE = f"%(trailers:key={CANDIDATE_TRAILER},valueonly,separator=%x20)"
 _WHOLE_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def landed_on(git: Git, *branches: str) -> dict[str, str]:
-    """The candidates that these branches have, by the trailers of their commits, and these commits."""
+    """Return the candidates on these branches, by trailer, and their commits."""
     words = ("log", f"--grep=^{CANDIDATE_TRAILER}: ", f"--format=%H {_CANDIDATE}", *branches)
     rows = (line.split() for line in git.text(*words).splitlines())
     return {row[-1]: row[0] for row in rows if len(row) > 1}
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Of these commits the ones that ``head`` has under another id, and that one: they brought a candidate to the
-    branch, and were put on top of what a remote had. Asked of git once for all of them. SC-39.
+    """Return the commits that ``head`` has under another id, and that id: their candidates were put on a remote's
+    head.
+
+    One git process answers for all of them. SC-39.
     """
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
@@ -41,13 +43,13 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
 
 
 def landed_between(git: Git, old: str, new: str) -> set[str]:
-    """The items whose work is in the history of one commit and not in that of the other."""
+    """Return the items that landed in the history of ``new`` but not of ``old``."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """The commit on which the work of an item was put as the one commit that this is; ``None`` where it is no such."""
+    """Return the parent of the one commit that landed an item; None if this is not such a commit."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None
