@@ -55,6 +55,7 @@ _AUTHORED = (
 )
 _LONGEST_NOTE = 500
 MANUAL_LEFT = "only manual criteria are left"
+NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
@@ -108,6 +109,32 @@ def settle_proven(change: CheckpointChange, manual: list[str], worker: str) -> N
     change.touch()
     reason = MANUAL_LEFT if manual else records.VERIFIED
     change.event("checkpoint_written", status=raw["status"], reason=reason, worker=worker)
+
+
+def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
+    """Leaves a task to a person on which nothing was changed, and whose criteria ``named`` held before."""
+    import shlex
+
+    from agent_harness.verification.grade import ASKS_IF_DONE
+
+    raw, place = change.checkpoint.raw, shlex.quote(change.layout.root)
+    raw["status"] = "needs-human"
+    raw["blockedUntil"] = None
+    raw["blocker"] = {
+        "type": "manual",
+        "source": "manual",
+        "message": f"{', '.join(named)}: {ASKS_IF_DONE}",
+        "observedAt": change.at,
+        "retryAfterSeconds": None,
+        "requiresHuman": True,
+    }
+    raw["nextStep"] = (
+        f"If it is done: lth record {place} --status done. If it is not: lth record {place} --status active "
+        "--note 'what is missing'"
+    )
+    change.touch()
+    named_worker = {"worker": worker} if worker else {}
+    change.event("checkpoint_written", status="needs-human", reason=NOTHING_CHANGED, **named_worker)
 
 
 def withdraw_claim(

@@ -21,7 +21,7 @@ from agent_harness.protocols.tasklist.attempts.validation import CHANGE, GRADE, 
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification.grade import CHECKED, UNCHANGED
+from agent_harness.verification.grade import ASKS_IF_DONE, CHECKED, UNCHANGED
 from agent_harness.verification.verdict import CRITICAL, GREEN, RED
 
 if TYPE_CHECKING:
@@ -488,7 +488,7 @@ def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationF
     """Leaves the task to a person: nobody works on it before they say whether it is done."""
     question = {
         "kind": UNCHANGED,
-        "message": f"{task.id}: the check already passes and nothing was changed: is it done?",
+        "message": f"{task.id}: {ASKS_IF_DONE}",
     }
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(worker, task, failure)
