@@ -84,3 +84,26 @@ def test_a_task_may_need_a_proof(tmp_path: Path, says: str) -> None:
     answer = project.run(says).json
     assert answer["status"] == "paused", answer
     assert "requires: proven" in project.checkpoint["nextStep"]
+
+
+def test_what_is_done_has_its_word_everywhere(tmp_path: Path) -> None:
+    """The word of the record of verdicts, in the text and as members of JSON; none before the task is done."""
+    project = a_repository(tmp_path, built=True)
+    assert "proof:" not in project.lth("status").out and "grade" not in project.lth("summary").json
+    project.run("echo more >> wall")
+    basis = "it passed before the work as well"
+    assert f"proof:      checked: built: {basis}" in project.lth("status").out
+    assert [project.lth("summary").json[name] for name in ("grade", "basis")] == ["checked", f"built: {basis}"]
+    (row,) = project.lth("ls", "--json").json["tasks"]
+    assert (row["grade"], row["basis"]) == ("checked", f"built: {basis}")
+    assert "done, checked" in project.lth("ls").out
+    last = project.lth("tail").json["events"][-1]
+    assert (last["reason"], last["grade"]) == ("claim of done verified", "checked")
+
+
+def test_a_persons_word_is_named_as_that(project: LongTaskProject) -> None:
+    project.run("true")
+    project.lth("evidence", "--type", "review-note", "--criterion-id", "it-works", "--status", "passed", code=0)
+    project.lth("record", "--status", "done", code=0)
+    assert "proof:      a person's word" in project.lth("status").out
+    assert project.lth("summary").json["grade"] is None

@@ -131,6 +131,17 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
     return True
 
 
+def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
+    """The verdict on which `done` stands: its ``grade`` is the word, or ``None`` where a person decided everything.
+
+    ``None`` where none is on record, as of a task that was made elsewhere.
+    """
+    from agent_harness.session import ledger
+
+    about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
+    return next((each for each in about if each.accepted and each.word != "evidence"), None)
+
+
 def started(layout: LongTaskLayout) -> LogEvent | None:
     """The worker that was started last on the task."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
