@@ -198,3 +198,20 @@ def test_strict_fails_with_the_health(tmp_path: Path) -> None:
     assert LongTaskProject(tmp_path / "a").lth("init", *words).code == 0
     done = LongTaskProject(tmp_path / "b").lth("init", *words, "--strict")
     assert (done.code, done.json["health"]["status"]) == (1, "fail")
+
+
+def test_a_command_names_its_worker(tmp_path: Path) -> None:
+    _, contract = new(tmp_path, "--command", "make build")
+    assert contract["workerPolicy"]["preferred"] == "local-command"
+    assert contract["localWorker"] == {"command": "make build"} and "codexWorker" not in contract
+
+
+def test_a_command_of_the_fallback_leaves_the_worker_alone(tmp_path: Path) -> None:
+    _, contract = new(tmp_path, "--command", "make build", "--fallback-worker", "local")
+    assert contract["workerPolicy"]["preferred"] == "codex-cli"
+    assert contract["localWorker"] == {"command": "make build"}
+
+
+def test_a_command_that_nobody_takes_is_said(tmp_path: Path) -> None:
+    done = LongTaskProject(tmp_path / "new").lth("init", "--worker", "codex", "--command", "make build", code=0)
+    assert "codex-cli takes no --command" in done.err and "--worker local-command runs it" in done.err
