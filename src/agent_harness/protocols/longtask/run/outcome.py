@@ -262,6 +262,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
         "blockedUntil": found.blocked_until,
         "retryAfterSeconds": found.retry_after_seconds,
         "evidence": [evidence.in_order(item) for item in items],
+        **found.told(),
     }
     change.checkpoint.raw["workerCooldowns"] = {**cooldowns, worker: cooldown}
     change.touch()
@@ -281,6 +282,7 @@ def _blocker(change: CheckpointChange, found: Classification, worker: str | None
         "observedAt": change.at,
         "retryAfterSeconds": found.retry_after_seconds,
         "requiresHuman": found.status == "needs-human",
+        **found.told(),
     }
     return {**blocker, "worker": worker} if worker else blocker
 
@@ -314,7 +316,7 @@ class Classification:
 
     __slots__ = (
         *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
-        "summary",
+        *("summary", "told_until"),
     )
 
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
@@ -325,6 +327,7 @@ class Classification:
         self.summary = summary
         self.blocked_until: str | None = None
         self.retry_after_seconds: int | None = None
+        self.told_until: str | None = None  # when the limit ends, where that is too late to wait for
         self.fallback_wait_seconds: int | None = None  # of a rate limit, where it does not say when it ends
 
     @property
@@ -341,9 +344,14 @@ class Classification:
             "blockedUntil": self.blocked_until,
             "retryAfterSeconds": self.retry_after_seconds,
             **({"fallbackWaitSeconds": self.fallback_wait_seconds} if self.limited else {}),
+            **self.told(),
             "confidence": self.confidence,
             "summary": self.summary,
         }
+
+    def told(self) -> JsonObject:
+        """When the limit ends, where that is too late to wait for."""
+        return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:

@@ -118,7 +118,10 @@ def _rate_limits(task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -
 
 
 def _limit(found: JsonObject) -> str:
-    return f"{found['worker']} until {found['untilLocal']}; to go on at once: {found['lift']}"
+    from agent_harness.kernel.rate_limits import spoken_end
+
+    until = spoken_end(found["untilLocal"], found.get("toldUntil"))
+    return f"{found['worker']} until {until}; to go on at once: {found['lift']}"
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
