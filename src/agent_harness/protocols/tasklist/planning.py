@@ -425,7 +425,10 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
         if "status" in changes:
             proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
+            asked = records.json_object(task.raw.get("question")) or {}
             _unblock(task)
+            if "attempts" in asked:  # those that were made; the others are left again
+                task.raw["attempts"] = records.whole(asked["attempts"], task.attempts)
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())
         if any(name.startswith("validation.") for name in changes):
             proven.keep_proof(store.layout, records.State(change.state.raw).by_id[task_id])

@@ -166,6 +166,11 @@ class Task:
         return whole(self.raw.get("attempts"), 0)
 
     @property
+    def attempts_made(self) -> int:
+        """The same as they are shown: what waits for a person has none left in the file, however many were made."""
+        return whole((self.question or {}).get("attempts"), self.attempts)
+
+    @property
     def max_attempts(self) -> int:
         return whole(self.raw.get("max_attempts"), DEFAULT_MAX_ATTEMPTS)
 
@@ -198,7 +203,7 @@ class Task:
 
     @property
     def question(self) -> JsonObject | None:
-        """What a person has to decide about this task alone: its ``kind`` and ``message``."""
+        """What a person has to decide about this task alone: its ``kind``, ``message``, ``attempts`` made."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
