@@ -425,10 +425,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
         if "status" in changes:
             proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
-            asked = records.json_object(task.raw.get("question")) or {}
-            _unblock(task)
-            if "attempts" in asked:  # those that were made; the others are left again
-                task.raw["attempts"] = records.whole(asked["attempts"], task.attempts)
+            _open(task)
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())
         if any(name.startswith("validation.") for name in changes):
             proven.keep_proof(store.layout, records.State(change.state.raw).by_id[task_id])
@@ -498,6 +495,14 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 def _speaker() -> str:
     """Who calls, for the log: ``command`` is a person, or an agent that hides what it is."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
+
+
+def _open(task: records.Task) -> None:
+    """Of one that waited for a person only the attempts count that were made."""
+    asked = records.json_object(task.raw.get("question")) or {}
+    _unblock(task)
+    if "attempts" in asked:
+        task.raw["attempts"] = records.whole(asked["attempts"], task.attempts)
 
 
 def _unblock(task: records.Task) -> None:

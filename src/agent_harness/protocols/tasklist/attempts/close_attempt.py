@@ -104,7 +104,12 @@ def completed(
 
     answer = worker.store.change(act)
     surroundings.note_end(worker, task, completed=True)
-    return answer
+    return answer | word_of(verdict)
+
+
+def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
+    """The members of an answer that say ``proven`` or ``checked``, and what that rests on; none where nobody knows."""
+    return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:

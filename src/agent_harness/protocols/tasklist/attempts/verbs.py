@@ -63,7 +63,9 @@ def complete(
     is. ``UnsafeTree`` when no commit can be made; then too. Repeated after success: ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
-        return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
+        line = ledger.last_about(proven.ledger(worker.layout), task_id)
+        word = close_attempt.word_of(line if line and line.accepted else None)
+        return {**close_attempt.completed_answer(worker.store.read(), found), **word, "already": True}
     task = close_attempt.mine(worker, task_id)
     if known is None and (running := owner.Owner.from_record(proven.noted(worker.layout, task, "turn"))):
         if owner.state(running) != "dead":
@@ -80,8 +82,7 @@ def complete(
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
-    graded = {"grade": line.grade, "basis": line.basis} if line.grade else {}
-    return {**done, **graded, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+    return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
 
 
 def _demand(known: "AttemptFacts | None") -> str:
