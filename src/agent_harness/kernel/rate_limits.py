@@ -116,7 +116,8 @@ class RateLimit:
 
     def __str__(self) -> str:
         by = "no reset was told" if self.source in _GUESSED else f"said by its provider ({self.source})"
-        end = spoken_end(clock.timestamp(self.until), self.told_until and clock.timestamp(self.told_until))
+        told = clock.timestamp(self.told_until) if self.told_until else None
+        end = spoken_end(clock.timestamp(self.until), told)
         return f"{self.account} is refused until {end}, {by}, attempt {self.attempt}"
 
 
