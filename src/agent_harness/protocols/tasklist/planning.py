@@ -7,7 +7,7 @@ import shlex
 from contextlib import suppress
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
-from agent_harness.kernel import clock, files, graph, root
+from agent_harness.kernel import clock, files, graph, root, trusted_state
 from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
@@ -99,6 +99,7 @@ def create(
     created: list[str] = []
     kept: list[str] = []
     with store.lock():
+        aside = None if os.path.lexists(layout.tasks) else trusted_state.set_aside(layout.tasks, layout.root)
         state = new_state(store.now(), mode=mode, max_tasks=max_tasks, max_sessions=max_sessions)
         first = progress.entry("INIT", 0, text=f"Harness initialized for project {layout.root}")
         makers: dict[str, Callable[[], object]] = {
@@ -117,7 +118,8 @@ def create(
         (kept if store.active() else created).append(".harness-active")
         store.activate()
     ignored = _ignore(layout, gitignore)
-    return {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
+    found = {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
+    return found | ({"set_aside": aside} if aside else {})
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:

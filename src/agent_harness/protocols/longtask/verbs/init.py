@@ -126,6 +126,8 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
     log.refuse_workers(layout, "lth init")
     _refuse_existing(layout, force=force)
     _refuse_running(layout)
+    if not os.path.lexists(layout.task) and not os.path.lexists(layout.checkpoint):
+        _forget_earlier(layout)
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
         try:
             os.makedirs(folder, exist_ok=True)
@@ -143,6 +145,14 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
             files.replace(path, each)
         evidence.accept_contract(layout, None)
         log.begin_anew(layout)
+
+
+def _forget_earlier(layout: LongTaskLayout) -> None:
+    """What is kept of a task that was here before, and was deleted, says nothing of the new one."""
+    from agent_harness.kernel import trusted_state
+
+    if aside := trusted_state.set_aside(layout.task, layout.root):
+        log.tell(f"lth: an earlier task was here; what was kept of it is in {aside} now")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
