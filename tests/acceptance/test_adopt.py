@@ -1,5 +1,7 @@
 """`harness init --adopt`: a project that has code and tests already; nothing overwritten, known failures recorded."""
 
+import shutil
+
 import pytest
 
 from .calc import QUICK_PYTEST, CalcProject
@@ -33,6 +35,19 @@ def grown(bare: CalcProject) -> CalcProject:
     )
     bare.commit("Years of work")
     return bare
+
+
+def test_a_project_in_the_folder_of_a_deleted_one_begins_anew(grown: CalcProject) -> None:
+    """Its records outside of the folder are set aside; those of a project that is adopted again are not."""
+    assert grown.harness("init", "--adopt").code == 0
+    shutil.rmtree(grown.root / ".harness")
+    assert "An earlier project was here" not in grown.harness("init", "--adopt").text
+    for folder in (".harness", ".git"):
+        shutil.rmtree(grown.root / folder)
+    grown.git("init", "-q", "-b", "main")
+    grown.commit("Another project")
+    again = grown.harness("init", "--adopt")
+    assert again.code == 0 and "An earlier project was here; what was kept of it is in " in again.text
 
 
 def test_adopted_with_known_failures_and_built_upon(grown: CalcProject) -> None:

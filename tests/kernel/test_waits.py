@@ -144,3 +144,34 @@ def test_every_span_is_read_back(seconds: int) -> None:
     assert retry.seconds_asked(text, NOW) == seconds
     until = (NOW + timedelta(seconds=seconds)).isoformat()
     assert retry.seconds_asked(f"resets at {until}", NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("try again on Mar 31", "2026-03-31T00:00:00"),
+        ("Monthly limit reached, resets April 1st.", "2026-04-01T00:00:00"),
+        ("try again on Dec 3, 2026", "2026-12-03T00:00:00"),
+        ("try again on Dec 3 at 6pm", "2026-12-03T18:00:00"),
+        ("retry after 40 days", None),
+        ("try again on Feb 3", ""),
+        ("try again in 5 minutes", ""),
+        ("resets Foo 3", ""),
+    ],
+)
+def test_an_end_beyond_any_wait_is_known(text: str, end: str | None) -> None:
+    """The wait itself is not longer for it; a day without a time begins at midnight here."""
+    found = retry.later_end(text, NOW)
+    if end == "":
+        assert found is None
+        return
+    assert retry.seconds_asked(text, NOW) == LONGEST
+    assert found is not None
+    if end:
+        assert found.astimezone().replace(tzinfo=None).isoformat() == end
+
+
+def test_a_day_of_the_next_year() -> None:
+    december = NOW.replace(month=12, day=30)
+    assert retry.seconds_asked("try again on Jan 2, 9:00 (UTC)", december) == 2 * 86_400 + 21 * HOUR
+    assert retry.seconds_asked("try again on Dec 3 at 9:00 (UTC)", december) == 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,34 @@ def test_strict_fails_with_the_health(tmp_path: Path) -> None:
     assert LongTaskProject(tmp_path / "a").lth("init", *words).code == 0
     done = LongTaskProject(tmp_path / "b").lth("init", *words, "--strict")
     assert (done.code, done.json["health"]["status"]) == (1, "fail")
+
+
+def test_a_command_names_its_worker(tmp_path: Path) -> None:
+    _, contract = new(tmp_path, "--command", "make build")
+    assert contract["workerPolicy"]["preferred"] == "local-command"
+    assert contract["localWorker"] == {"command": "make build"} and "codexWorker" not in contract
+
+
+def test_a_command_of_the_fallback_leaves_the_worker_alone(tmp_path: Path) -> None:
+    _, contract = new(tmp_path, "--command", "make build", "--fallback-worker", "local")
+    assert contract["workerPolicy"]["preferred"] == "codex-cli"
+    assert contract["localWorker"] == {"command": "make build"}
+
+
+def test_a_command_that_nobody_takes_is_said(tmp_path: Path) -> None:
+    done = LongTaskProject(tmp_path / "new").lth("init", "--worker", "codex", "--command", "make build", code=0)
+    assert "codex-cli takes no --command" in done.err and "--worker local-command runs it" in done.err
+
+
+def test_a_task_in_the_folder_of_a_deleted_one_begins_anew(tmp_path: Path) -> None:
+    """Verdicts, starts and words of the old one are set aside: they say nothing of the new one."""
+    project, _ = new(tmp_path, "--command", "true", "--objective", "o", "--criterion-command", "true", name="again")
+    project.run("true")
+    home = project.store.layout.home()
+    assert home and (Path(home) / "verdicts.jsonl").exists()
+    shutil.rmtree(project.root)
+    told = project.lth("init", "--objective", "o", "--criterion", "c", code=0)
+    assert "an earlier task was here; what was kept of it is in" in told.err
+    aside = Path(told.err.partition("kept of it is in ")[2].partition(" now")[0])
+    assert (aside / "verdicts.jsonl").exists() and not os.path.exists(home)
+    assert project.run("true").json["status"] == "paused"

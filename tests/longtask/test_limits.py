@@ -160,3 +160,19 @@ def test_status_of_a_list_says_which_accounts_wait(tmp_path: Path, monkeypatch: 
     LimitClock().note("codex", said="limit", retry_after_seconds=600)
     said = run_harness("status").stdout.decode()
     assert re.search(r"Rate limited: codex until \d{4}-.*; to go on at once: harness limits clear codex\n", said), said
+
+
+@pytest.mark.parametrize("worker", ["claude", "local-command"])
+def test_a_limit_that_ends_too_late_to_wait_for_is_said(project: LongTaskProject, tmp_path: Path, worker: str) -> None:
+    """A pause is never longer than 31 days: what the provider says is shown beside it, and not lost."""
+    says = "cat > /dev/null; echo 'You have hit your monthly limit: 429 Too Many Requests; retry after 40 days'; exit 1"
+    env = program(tmp_path / "bin", "claude", says)
+    command = ["--command", "claude"] if worker == "local-command" else []
+    done = project.lth("run", "--worker", worker, "--cwd", ".", *command, env=env, code=1)
+    told = done.json["classification"]["toldUntil"]
+    until = done.json["classification"]["blockedUntil"]
+    assert told[:10] == from_now(40 * 86_400)[:10] and until[:10] == from_now(31 * 86_400)[:10]
+    assert f"limit until {told} (will ask again at {until})" in done.err
+    (shown,) = project.lth("next").json["rateLimits"]
+    assert shown["toldUntil"] == told
+    assert f"{told} (will ask again at " in project.lth("status").out

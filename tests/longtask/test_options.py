@@ -67,6 +67,7 @@ class Asked(dict[str, object]):
 def test_every_option_of_a_command_is_read_by_its_class() -> None:
     for command, verb in LTH.verbs.items():
         named = {each.name for each in verb.options.values()}
+        named -= {"json"} if command != "ls" else set()  # how the answer is shown is no matter of the command
         assert bool(named) == (command in OPTIONS)
         if named:
             words = Asked(status="paused", type="test")

@@ -112,7 +112,7 @@ def shape(line: str) -> str:
         (("task", "claim"), "task_id: task-001"),
         (("task", "next"), "title: Title of task-001"),
         (("session", "start"), "session: 2"),
-        (("task", "stats"), '"tasks_total": 2'),
+        (("task", "stats"), "tasks_total: 2"),
         (("task", "recover"), "next: harness task claim"),
         (("rescue", "list"), "rescues: none"),
         (("task", "set", "task-001", "priority=P0"), "P0"),

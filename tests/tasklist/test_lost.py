@@ -9,6 +9,7 @@ import pytest
 from agent_harness.cli import main
 from agent_harness.hooks import dispatch
 from agent_harness.hooks.event import Event
+from agent_harness.kernel import trusted_state
 from agent_harness.testing import run_in_process
 from agent_harness.testing.repo import Repo
 from agent_harness.testing.task_list_project import TaskListProject, task
@@ -84,7 +85,12 @@ def test_a_list_of_which_nothing_is_left_in_the_folder_comes_back_from_its_copy(
         assert "harness task recover" in refused.text, command
     assert run_in_process(main.main, "harness", "task", "recover", **words).code == 0
     assert run_in_process(main.main, "harness", "status", "--json", **words).json["tasks"][0]["id"] == "task-001"
+    home = Path(trusted_state.existing(str(repo.path / "harness-tasks.json"), str(repo.path)) or "")
+    (home / "starts.jsonl").write_text("of the list before\n")
     shutil.rmtree(repo.path)
     again = Repo.with_files(tmp_path / "app", {"app.py": "two\n"})
-    assert run_in_process(main.main, "harness", "init", ".", cwd=again.path).code == 0
+    made = run_in_process(main.main, "harness", "init", ".", cwd=again.path)
+    assert made.code == 0 and "An earlier list was here; what was kept of it is in " in made.out
+    aside = Path(made.out.partition("kept of it is in ")[2].partition(" now")[0])
+    assert (aside / "starts.jsonl").exists() and not (home / "starts.jsonl").exists()
     assert run_in_process(main.main, "harness", "status", "--json", cwd=again.path).json["tasks"] == []

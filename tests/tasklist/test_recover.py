@@ -141,7 +141,9 @@ def test_ones_own_living_claim_is_recovered_by_name_only(tmp_path: Path) -> None
     worker = project.hold()
     project.repo.write("new", "x")
     assert recover.recover(worker) == []
-    assert recover.recover(worker, TASK)[0]["action"] == "completed"
+    found = recover.recover(worker, TASK)[0]
+    assert (found["action"], found["grade"]) == ("completed", "checked")
+    assert found["basis"] and "validation passed: checked" in "".join(project.log())
 
 
 def test_every_task_that_was_left_is_recovered(tmp_path: Path) -> None:

@@ -521,7 +521,9 @@ def test_a_second_run_is_kept_out_and_after_a_kill_the_next_one_recovers(tmp_pat
     assert work.statuses() == ["in_progress", "pending"]
     ran = work.harness("run", "--json", "--agent", work.agent(WORKS, name="third.sh"))
     assert ran.code == 0, ran
-    assert [(each["task_id"], each["action"]) for each in ran.json["recovered"]] == [("a", "completed")]
+    recovered = [(each["task_id"], each["action"], each["grade"]) for each in ran.json["recovered"]]
+    assert recovered == [("a", "completed", "proven")]
+    assert "a: completed, proven (" in ran.err
     assert (work.statuses(), work.raw["session_count"]) == (["completed", "completed"], 2)
     assert [each["attempts"] for each in work.raw["tasks"]] == [1, 1]
     for _ in range(2):

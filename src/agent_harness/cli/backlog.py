@@ -13,6 +13,7 @@ from agent_harness.cli.machine.options import Several
 from agent_harness.cli.tasks import show as show_json
 from agent_harness.cli.terminal import ask, json_option, show
 from agent_harness.errors import NotAProject, Refused, UsageError
+from agent_harness.kernel.terminal import is_terminal
 
 if TYPE_CHECKING:
     from agent_harness.backlog.items import Backlog, BacklogItem
@@ -312,7 +313,7 @@ def export(
         return 0
     if out is not None:
         show(f"Wrote {len(backlog.items)} items to {out}.")
-    elif sys.stdout.isatty():
+    elif is_terminal():
         show(text.rstrip("\n"))
     else:
         sys.stdout.write(text)

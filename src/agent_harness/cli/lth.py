@@ -44,6 +44,7 @@ _STYLE = Style(
 )
 
 _TASK = Argument("folder", "TASK_DIR", str)
+_JSON = Option("--json", None, "answer as JSON at a terminal, too")
 _WORKER = (
     Option("--worker", "NAME", "codex-cli, kimi-cli, local-command, claude-code or another agent of the harness"),
     Option("--fallback-worker", "NAME", "fallback while the worker is rate-limited"),
@@ -65,6 +66,7 @@ _RUN = (
     Option("--oss", None, "codex uses a local model"),
     Option("--no-wait", None, "if all agent slots are in use: answer wait, instead of waiting for one"),
     Option("--dry-run", None, "show the next run, and write nothing"),
+    _JSON,
 )
 
 _VERBS: dict[str, Subcommand] = {
@@ -94,6 +96,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--check", None, "answer with the health of the new task"),
         Option("--strict", None, "with --check: fail when its health does"),
         Option("--force", None, "replace an existing task; copies are kept"),
+        _JSON,
         example='lth init demo --objective "The build is green" --criterion-command "make test"',
     ),
     "validate": Subcommand(
@@ -104,12 +107,14 @@ _VERBS: dict[str, Subcommand] = {
     "next": Subcommand(
         "show the next step: run, wait, done or needs-human",
         _TASK,
+        _JSON,
         example="lth next demo",
     ),
     "tick": Subcommand(
         "decide, end a wait that is over, and print the prompt",
         _TASK,
         Option("--dry-run", None, "write nothing"),
+        _JSON,
         example="lth tick demo --dry-run",
     ),
     "run": Subcommand(
@@ -157,6 +162,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--summary", "TEXT", "a summary of it"),
         Option("--observed-at", "TIME", "when it was observed (now)"),
         Option("--manifest-path", "FILE", "path of its manifest, inside the task"),
+        _JSON,
         example="lth evidence demo --type test --criterion-id verified-outcome --path report.txt --status passed",
     ),
     "accept": Subcommand(
@@ -168,6 +174,7 @@ _VERBS: dict[str, Subcommand] = {
         "check every success criterion",
         _TASK,
         Option("--verify-timeout-seconds", "N", "of each command (300)"),
+        _JSON,
         example="lth verify demo",
     ),
     "rescue": Subcommand(
@@ -175,6 +182,7 @@ _VERBS: dict[str, Subcommand] = {
         _TASK,
         Option("--show", "ID", "show the differences from it"),
         Option("--restore", "ID", "restore it; the present state is kept, too"),
+        _JSON,
         example="lth rescue demo",
     ),
     "classify": Subcommand(
@@ -186,12 +194,14 @@ _VERBS: dict[str, Subcommand] = {
         Option("--exit-code", "N", "exit code of the program"),
         Option("--codex-session-path", "FILE", "the session file of codex"),
         Option("--record", None, "write it into the checkpoint"),
+        _JSON,
         example='lth classify demo --text "429 Too Many Requests" --record',
     ),
     "health": Subcommand(
         "check the task and what it needs",
         _TASK,
         Option("--strict", None, "fail when a check fails"),
+        _JSON,
         example="lth health demo --strict",
     ),
     "status": Subcommand(
@@ -209,6 +219,7 @@ _VERBS: dict[str, Subcommand] = {
         "sum up the checkpoint and the log",
         _TASK,
         Option("--limit", "N", "how many events (5)"),
+        _JSON,
         example="lth summary demo --limit 3",
     ),
     "tail": Subcommand(
@@ -216,6 +227,7 @@ _VERBS: dict[str, Subcommand] = {
         _TASK,
         Option("--limit", "N", "how many (20)"),
         Option("--type", "NAME", "only events of this type"),
+        _JSON,
         example="lth tail demo --type worker_completed",
     ),
     "schedule": Subcommand(
@@ -242,6 +254,7 @@ _VERBS: dict[str, Subcommand] = {
         Option("--timeout-seconds", "N", "how long the job may take (300)"),
         Option("--tools", "TEXT", "tools of the job"),
         *_WORKER,
+        _JSON,
         example="lth openclaw-recipe demo --every 30m",
     ),
 }
@@ -305,6 +318,7 @@ def _call(words: list[str]) -> int:
         from agent_harness.protocols.longtask.api import LongTask
 
         folder = str(options.pop("folder"))
+        as_json = command == "ls" or options.pop("json", False)
         if command in ("run", "resume", "tick"):
             from agent_harness.views import begin_telling
 
@@ -326,8 +340,19 @@ def _call(words: list[str]) -> int:
         return _failed(error)
     except Exception as error:  # an internal fault is one line too
         return _fault(error)
-    _show(answer)
+    _show(answer if as_json else _for_a_person(command, answer, folder))
     return int(code)
+
+
+def _for_a_person(command: str, answer: object, folder: str) -> object:
+    """The answer; at a terminal as text in place of JSON."""
+    from agent_harness.kernel.terminal import is_terminal
+
+    if not isinstance(answer, dict) or not is_terminal():
+        return answer
+    from agent_harness.cli import lth_text
+
+    return "\n".join(lth_text.lines(command, answer, folder))
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:

@@ -183,6 +183,8 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
     """Create a task list."""
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
+    if "set_aside" in found:
+        said += f"\nAn earlier list was here; what was kept of it is in {found['set_aside']} now."
     if found["kept"]:
         said += f" Kept as it was: {', '.join(found['kept'])}."
     if found["ignored_in"]:

@@ -2,16 +2,15 @@
 
 One table, below, holds them: each is a method of ``TaskList``. ``harness mcp`` serves them to a client.
 
-They answer with one JSON object on stdout, ``--text`` for people; nothing slow is loaded here. Source:
-``tasklist.md`` 13.3.
+They answer with one JSON object on stdout, at a terminal or with ``--text`` with lines for people; nothing slow is
+loaded here. Source: ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
 
-import sys
-
 from agent_harness.cli.verbs import STYLE, Argument, HelpAsked, Number, OneOf, Option, Program, Subcommand
 from agent_harness.errors import HarnessError, Interrupted, NotAProject, TimedOut, UsageError, VerificationFailed
+from agent_harness.kernel.terminal import is_terminal, printable
 from agent_harness.protocols.tasklist.api import CATEGORIES, TaskList
 
 TYPE_CHECKING = False
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["LIST_NAMES", "MCP", "PROGRAMS", "main", "open_list", "serve_mcp", "show"]
 
 _SAID = ("rescues", "tasks", "pruned")  # also when there are none
+_OF_A_TASK = ("status", "priority", "depends_on", "validation", "error_log", "checkpoints")
 _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "tasks", "rescues", "pruned")
 
 
 def main(words: list[str]) -> int:
     """Run a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
     group, *rest = words
-    as_json = "--json" in rest or not ("--text" in rest or _reads_text(group))
+    as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
     try:
         return _run(group, rest)
@@ -57,7 +57,7 @@ def _run(group: str, words: list[str]) -> int:
         return _help(program, asked.verb, code=0)
     given: dict[str, Any] = {key.replace("-", "_"): value for key, value in parsed.items()}
     asked, as_json = given.pop("text", False), given.pop("json", False)
-    as_text = (asked or _reads_text(group)) and not as_json
+    as_text = (asked or is_terminal()) and not as_json
     if group == "rescue" and (layout := _feature_project(given)):
         from agent_harness.protocols.features import api
 
@@ -69,11 +69,6 @@ def _run(group: str, words: list[str]) -> int:
     act = program.verbs[name].act or getattr(TaskList, f"{prefix}{name.replace('-', '_')}")
     show(name if group == "task" else f"{group} {name}", act(task_list, **given), as_text=as_text)
     return 0
-
-
-def _reads_text(group: str) -> bool:
-    """Return True if a person gets the answer: rescues are for people, the other verbs for agents."""
-    return group == "rescue" and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
@@ -125,10 +120,6 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
         print(jsontext.spaced({"ok": True, "verb": name, **answer}))
         return
-    import json
-
-    from agent_harness.kernel.terminal import printable
-
     for line in _table(answer):
         print(printable(line))
     for key, value in answer.items():
@@ -136,10 +127,30 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
             continue  # stands in the table
         if key == "next" or value in (None, {}) or (value == [] and key not in _SAID):
             continue
-        plain = not isinstance(value, (dict, list)) or key not in _LONG
-        told = f"{key}: {value if plain else json.dumps(value, ensure_ascii=False, indent=2) if value else 'none'}"
-        print("\n".join(map(printable, told.split("\n"))))
+        for line in _told(key, value):
+            print(printable(line))
     print(printable(f"next: {answer.get('next', 'harness status')}"))
+
+
+def _told(key: str, value: object) -> Iterator[str]:
+    """A member of an answer: one line, or what is in it below its name, without what says nothing."""
+    if key == "task" and isinstance(value, dict):
+        value = {name: value.get(name) for name in _OF_A_TASK}
+    if not isinstance(value, (dict, list)) or key not in _LONG:
+        yield from (f"{key}: {value}" if value else f"{key}: {'none' if value == [] else value}").split("\n")
+        return
+    yield f"{key}:" if value else f"{key}: none"
+    named = value.items() if isinstance(value, dict) else (("-", each) for each in value)
+    for name, each in named:
+        if each in (None, "", [], {}):
+            continue
+        mark = name if name == "-" else f"{name}:"
+        text = (
+            ", ".join(f"{k} {v}" for k, v in each.items() if v not in (None, [], {}))
+            if isinstance(each, dict)
+            else each
+        )
+        yield from (f"  {mark} {text}").split("\n")
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
@@ -177,7 +188,7 @@ _LIST = (
     Option("--lock-timeout", "S", "Seconds to wait for the lock.", Number()),
     Option("--now", "ISO", "For tests: the time that it is.", hidden=True),
     Option("--text", None, "Answer for people."),
-    Option("--json", None, "One JSON object; the default here."),
+    Option("--json", None, "One JSON object; the default, but at a terminal."),
 )
 LIST_NAMES = ("root", "worker", "session", "token", "lock_timeout", "now")
 

@@ -67,10 +67,18 @@ _LONGEST_QUIET = 40 * 86_400.0  # longer than any limit; a later time in a throt
 class RateLimit:
     """One refused account: until when, by which source, and the number of refusals in a row."""
 
-    __slots__ = ("account", "attempt", "noted_at", "said", "source", "until")
+    __slots__ = ("account", "attempt", "noted_at", "said", "source", "told_until", "until")
 
     def __init__(
-        self, account: str, *, until: datetime, said: str, source: str, attempt: int, noted_at: datetime
+        self,
+        account: str,
+        *,
+        until: datetime,
+        said: str,
+        source: str,
+        attempt: int,
+        noted_at: datetime,
+        told_until: datetime | None = None,
     ) -> None:
         self.account = account
         self.until = until
@@ -78,6 +86,7 @@ class RateLimit:
         self.source = source  # structured, text, contract, guess
         self.attempt = attempt  # refusals in a row, from 1
         self.noted_at = noted_at
+        self.told_until = told_until  # what the provider says, where that is too late to wait for
 
     def seconds_left(self, now: datetime) -> float:
         """Return the seconds until it ends; 0 when it is over."""
@@ -92,6 +101,7 @@ class RateLimit:
             "source": self.source,
             "attempt": self.attempt,
             "noted_at": clock.timestamp(self.noted_at, fraction=True),
+            **({"told_until": clock.timestamp(self.told_until, fraction=True)} if self.told_until else {}),
         }
 
     def as_notice(self) -> JsonObject:
@@ -101,16 +111,25 @@ class RateLimit:
             "until": clock.timestamp(self.until),
             "until_local": clock.local(self.until),
             "lift": clearing(self.account),
+            **({"told_until_local": clock.local(self.told_until)} if self.told_until else {}),
         }
 
     def __str__(self) -> str:
         by = "the provider named no reset" if self.source in _GUESSED else f"said by its provider ({self.source})"
-        return f"{self.account} is refused until {clock.timestamp(self.until)}, {by}, attempt {self.attempt}"
+        told = clock.timestamp(self.told_until) if self.told_until else None
+        end = spoken_end(clock.timestamp(self.until), told)
+        return f"{self.account} is refused until {end}, {by}, attempt {self.attempt}"
 
 
 def sentence(notice: JsonObject) -> str:
     """Return a notice in one line."""
-    return f"Rate limited: {notice['account']} until {notice['until_local']}; to go on at once: {notice['lift']}"
+    end = spoken_end(notice["until_local"], notice.get("told_until_local"))
+    return f"Rate limited: {notice['account']} until {end}; to go on at once: {notice['lift']}"
+
+
+def spoken_end(until: str, told_until: str | None) -> str:
+    """Return the end of a limit for a person: the provider's own first, if it is too late to wait for."""
+    return f"{told_until} (will ask again at {until})" if told_until else until
 
 
 def clearing(account: str) -> str:
@@ -470,7 +489,20 @@ def _after(
         return before
     line = " ".join(redact(said[:_READ]).split())[:_LONGEST_SAID]
     until = now + clock.timedelta(seconds=clock.scaled(seconds))
-    return RateLimit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now)
+    told = _told_end(now, source, resets_at, retry_after_seconds, said)
+    return RateLimit(account, until=until, said=line, source=source, attempt=attempt, noted_at=now, told_until=told)
+
+
+def _told_end(
+    now: datetime, source: str, resets_at: str | None, retry_after_seconds: float | None, said: str
+) -> datetime | None:
+    from agent_harness.kernel import retry
+
+    if source == "text":
+        return retry.later_end(said[:_READ], now)
+    reset = clock.parse(resets_at)
+    seconds = (reset - now).total_seconds() if reset else retry_after_seconds
+    return retry.too_late(seconds, now) or (retry.later_end(said[:_READ], now) if source == "structured" else None)
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
@@ -495,6 +527,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
         source=source if source in ("structured", "text", "contract") else "guess",
         attempt=attempt if whole and isinstance(attempt, int) else 1,
         noted_at=noted_at,
+        told_until=clock.parse(record.get("told_until")),
     )
 
 

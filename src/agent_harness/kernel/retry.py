@@ -10,7 +10,16 @@ import math
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-__all__ = ["LONGEST_SECONDS", "Wait", "find_wait", "next_delay", "parse_retry_after", "seconds_asked"]
+__all__ = [
+    "LONGEST_SECONDS",
+    "Wait",
+    "find_wait",
+    "later_end",
+    "next_delay",
+    "parse_retry_after",
+    "seconds_asked",
+    "too_late",
+]
 
 LONGEST_SECONDS = 31 * 86_400.0
 """Longest wait that another side can ask for."""
@@ -73,7 +82,9 @@ _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _AFTER = r"(?:\bretry|(?<![-\w])resets?)[ _-]after"
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
 _HTTP_DATE = r"[a-z]{3}, \d\d? [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})"
-_DAY = r"(?P<month>[a-z]{3})[a-z]{0,6} (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}),?)?(?: at)? "
+_DATE = r"(?P<month>[a-z]{3})[a-z]{0,6} (?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,?(?: (?P<year>\d{4}))?)"
+_DAY = rf"{_DATE},?(?: at)? "
+_HALF_A_YEAR = timedelta(days=183)
 _WEEKDAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)}|tomorrow)[a-z]{{0,6}},?(?: at)? "
 _ZONE = r"[a-z]{1,20}(?:/[a-z_+-]{1,30}){0,2}"
@@ -95,6 +106,7 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|retry)(?: again)? in (?P<number>{_NUMBER}){_BARE}",
     rf"\bwait\b[^\n]{{0,30}}?{_UP_TO}(?P<span>{_SPAN})",
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
+    rf"\b(?:{_OPENS})(?: again)?(?: at| on| after| by)?:? {_DATE}(?![\w:])",
 )
 """Phrases with the time of a retry; at each position of a text the first matching row counts."""
 
@@ -118,11 +130,27 @@ def seconds_asked(text: str, now: datetime) -> int | None:
 
     The last statement in the text counts.
     """
+    seconds = _stated(text, now)
+    return None if seconds is None else math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
+
+
+def later_end(text: str, now: datetime) -> datetime | None:
+    """The end of the wait that a text states, where that is later than any wait of ours; ``None`` otherwise."""
+    return too_late(_stated(text, now), now)
+
+
+def too_late(seconds: float | None, now: datetime) -> datetime | None:
+    """The moment in so many seconds, where that is later than any wait of ours; ``None`` otherwise."""
+    if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
+        return None
+    return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
+
+
+def _stated(text: str, now: datetime) -> float | None:
     found = find_wait(text, now)
     if found is None:
         return None
-    seconds = (found.moment - now).total_seconds() if found.moment else found.seconds or 0.0
-    return math.ceil(min(max(seconds, 0.0), LONGEST_SECONDS))
+    return (found.moment - now).total_seconds() if found.moment else found.seconds or 0.0
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
@@ -161,9 +189,9 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the next time a clock shows this; local time, unless a zone is named."""
-    hour, half = int(parts["hour"]), parts.get("half", "")[:1].lower()
-    if not half and "minute" not in parts:
+    """Return the next time a clock shows this, or a day begins; local time, unless a zone is named."""
+    hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
+    if "hour" in parts and not half and "minute" not in parts:
         return None
     if half:
         hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
@@ -177,6 +205,8 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
                 month=_MONTHS.index(parts["month"].lower()) + 1,
                 day=int(parts["day"]),
             )
+            if "year" not in parts and now - at.astimezone(UTC) > _HALF_A_YEAR:  # in January, said in December
+                at = at.replace(year=here.year + 1)
         if day := parts.get("weekday", "").lower():
             ahead = 1 if day == "tomorrow" else (_WEEKDAYS.index(day) - here.weekday()) % 7 or 7 * (at <= here)
             at = (at.replace(tzinfo=None) + timedelta(days=ahead)).replace(tzinfo=at.tzinfo)

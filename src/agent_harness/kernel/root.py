@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from agent_harness.kernel.project_signs import Kind
 
-__all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "kept_copy", "not_here"]
+__all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
 """Environment variable that names the folder of a task list."""
@@ -92,6 +92,16 @@ def kept_copy(folder: str) -> str | None:
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
     path = os.path.join(home, LIST) if home else ""
     return path if os.path.isfile(path) and _knows_of_list(folder) else None
+
+
+def is_anew(folder: str) -> bool:
+    """Whether no harness was ever at work in the repository of a folder, or there is none yet."""
+    from pathlib import Path
+
+    from agent_harness.kernel.git.locate import locate
+
+    repository = locate(Path(folder))
+    return repository is None or not ((repository.shared_dir / "harness").exists() or _knows_of_list(folder))
 
 
 def _knows_of_list(folder: str) -> bool:

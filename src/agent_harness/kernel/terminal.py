@@ -16,6 +16,7 @@ __all__ = [
     "fitted",
     "has_colour",
     "is_plain",
+    "is_terminal",
     "laid_out",
     "one_line",
     "padded",
@@ -53,11 +54,15 @@ def quoted(word: str) -> str:
     return quote(word)
 
 
+def is_terminal(stream: "TextIO | None" = None) -> bool:
+    """Whether a person reads this stream (stdout), and no program."""
+    stream = stream or sys.stdout
+    return stream is not None and not stream.closed and stream.isatty()
+
+
 def is_plain(stream: "TextIO | None" = None) -> bool:
     """Return True for output line by line: no terminal, a dumb one, CI, or ``HARNESS_PLAIN=1``."""
-    stream = stream or sys.stdout
-    on_terminal = stream is not None and not stream.closed and stream.isatty()
-    return wants_times() or not on_terminal or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
+    return wants_times() or not is_terminal(stream) or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
 
 
 def wants_times() -> bool:
@@ -75,7 +80,7 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
         return False
     if os.environ.get("FORCE_COLOR", "") not in ("", "0"):
         return True
-    return stream is not None and not stream.closed and stream.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

@@ -32,6 +32,8 @@ __all__ = [
     "name_of",
     "of_user",
     "places",
+    "removed",
+    "set_aside",
     "usual_base",
 ]
 
@@ -186,6 +188,35 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
         if _is_mine(base, folder):
             return folder
     return None
+
+
+def removed(project: str) -> str | None:
+    """A new name for what is taken out of a project, in the folder for that; ``None`` without a place."""
+    from agent_harness.kernel import clock
+
+    home = of_user("removed", project=project)
+    stamp = clock.now().strftime("%Y%m%dT%H%M%S-%f")
+    return os.path.join(home, f"{os.path.basename(project) or 'project'}-{stamp}") if home else None
+
+
+def set_aside(place: str, project: str) -> str | None:
+    """Takes away what is kept of a project that was here before the one that begins; where it is now.
+
+    ``None`` where nothing is kept, or where it cannot be moved.
+    """
+    folder = existing(place, project)
+    to = removed(project) if folder else None
+    if folder is None or to is None:
+        return None
+    import shutil
+
+    kept = os.path.join(to, "state", os.path.basename(folder))
+    try:
+        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
+        shutil.move(folder, kept)
+    except OSError:
+        return None
+    return kept
 
 
 def made_inside(folder: str, name: str) -> str:

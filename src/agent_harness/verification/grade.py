@@ -14,9 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_harness.verification.verdict import Verdict
 
-__all__ = ["CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of", "grade_of_verdict"]
+__all__ = ["ASKS_IF_DONE", "CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of", "grade_of_verdict"]
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
+ASKS_IF_DONE = "the check already passes and nothing was changed: is it done?"
+"""What a person is asked about a check of unchanged work."""
 RED, GREEN = "red", "green"
 
 

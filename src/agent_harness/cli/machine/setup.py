@@ -379,15 +379,14 @@ class _Removal:
                 self._move(path, os.path.join(self.target, "project", os.path.relpath(path, self.root)))
 
     def _place(self) -> str:
-        from agent_harness.kernel import clock, trusted_state
+        from agent_harness.kernel import trusted_state
 
-        home = trusted_state.of_user("removed", project=self.root)
-        if home is None:
+        place = trusted_state.removed(self.root)
+        if place is None:
             raise Refused(
                 "Cannot write a state folder outside the project", hint="set XDG_STATE_HOME to a writable folder"
             )
-        stamp = clock.now().strftime("%Y%m%dT%H%M%S-%f")
-        return os.path.join(home, f"{os.path.basename(self.root) or 'project'}-{stamp}")
+        return place
 
     @staticmethod
     def _move(path: str, to: str) -> None:

@@ -131,6 +131,17 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
     return True
 
 
+def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
+    """The verdict on which `done` stands: its ``grade`` is the word, or ``None`` where a person decided everything.
+
+    ``None`` where none is on record, as of a task that was made elsewhere.
+    """
+    from agent_harness.session import ledger
+
+    about = (each for each in ledger.newest_first(layout.ledger(make=False)) if each.item == task_id)
+    return next((each for each in about if each.accepted and each.word != "evidence"), None)
+
+
 def started(layout: LongTaskLayout) -> LogEvent | None:
     """The worker that was started last on the task."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
@@ -158,7 +169,7 @@ def verdict_on(
     passed = report is not None and report["status"] == "pass"
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     known = by or ledger.ClaimVerdict(item=task.id, verdict="", agent=began.text("worker") if began else None)
-    codes = (("criteria_unmet",) if missing else (code,)) if not passed else ()
+    codes = ((_code(missing),) if missing else (code,)) if not passed else ()
     grade, basis = _graded(report["checks"]) if report and passed else (None, None)
     return replace(
         known,
@@ -172,6 +183,13 @@ def verdict_on(
         commit=known.commit if passed else None,
         steps=tuple(_step(layout, each) for each in report["checks"]) if report else (),
     )
+
+
+def _code(missing: list[JsonObject]) -> str:
+    """Why a claim is refused of which these criteria do not hold; what was graded has passed, and is not enough."""
+    if all(each.get("grade") == "unchanged" for each in missing):
+        return "unchanged"
+    return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
@@ -257,4 +275,7 @@ def _settle(change: CheckpointChange, text: str, report: JsonObject, last: bool,
         from agent_harness.protocols.longtask.run import outcome
 
         change.verdict = line if same else verdict_on(change.layout, change.task, None, claimed=True)
-        outcome.withdraw_claim(change, None, criteria.unmet(report) if same else [])
+        if same and (asks := criteria.asks_if_done(report)):
+            outcome.ask_if_done(change, None, asks)
+        else:
+            outcome.withdraw_claim(change, None, criteria.unmet(report) if same else [])

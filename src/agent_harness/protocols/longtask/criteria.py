@@ -115,6 +115,16 @@ def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
+def asks_if_done(report: JsonObject | None) -> list[str]:
+    """The ids of the criteria whose commands passed before, on work that changed nothing, where nothing else fails.
+
+    A person says whether such a task is done.
+    """
+    missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
+    asks = all(each.get("grade") == "unchanged" for each in missing)
+    return [str(each["id"]) for each in missing] if asks else []
+
+
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
     """The ids of the criteria that are not met, as far as that can be decided without running anything.
 

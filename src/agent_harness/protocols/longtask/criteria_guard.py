@@ -20,13 +20,13 @@ from agent_harness.kernel.process.sandbox import settings_from
 from agent_harness.protocols.longtask import criteria, evidence, log, records
 from agent_harness.protocols.longtask.criteria import Objection
 from agent_harness.protocols.longtask.layout import LongTaskLayout
-from agent_harness.protocols.longtask.records import Contract
+from agent_harness.protocols.longtask.records import Contract, WorkerPolicy
 from agent_harness.protocols.longtask.run import session_folder
 from agent_harness.verification.changes import Tree
 from agent_harness.verification.command import Differences, InstalledRecord, around, released
 from agent_harness.verification.command.folder import KeptFiles, findings_since, folder_tree, kept_of
 from agent_harness.verification.command.runner import CommandCheck
-from agent_harness.verification.grade import CHECKED, Grade, grade_of_verdict
+from agent_harness.verification.grade import ASKS_IF_DONE, CHECKED, PROVEN, UNCHANGED, Grade, grade_of_verdict
 from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
@@ -187,16 +187,32 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
                 report["status"] = "fail"
             else:
-                grade = _grade(found, policy.trust)
+                grade = _grade(found, policy)
                 each |= {"grade": grade.word, "basis": grade.basis}
-    return report
+    return _asked_for(report, task.policy) if report["status"] == "pass" else report
 
 
-def _grade(found: Verdict, trust: str) -> Grade:
-    """The word for a command that passed in its folder; nothing had to be changed for that."""
+def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
+    """The word for a command that passed in its folder."""
     if not found.accepted:
         return Grade(CHECKED, "it passes in the folder, and fails in a checkout of the work")
-    return grade_of_verdict(found, trusted=trust == FAST, needs_change=False)
+    grade = grade_of_verdict(found, trusted=policy.trust == FAST)
+    return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
+
+
+def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
+    """The report, in which a command fails that passes on unchanged work, or that proves less than is required."""
+    for each in report["checks"]:
+        if each["metric"] != "command":
+            continue
+        if each.get("grade") == UNCHANGED:
+            each |= {"status": "fail", "message": ASKS_IF_DONE}
+        elif policy.needs_proof and each.get("grade") != PROVEN:
+            why = each.get("basis") or "it did not run on the code before"
+            each |= {"status": "fail", "message": f"it passes, and the task needs a proof (requires: proven): {why}"}
+    if any(each["status"] != "pass" for each in report["checks"]):
+        report["status"] = "fail"
+    return report
 
 
 def _plain(message: str) -> str:

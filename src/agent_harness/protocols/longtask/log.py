@@ -111,7 +111,7 @@ total is input and output without it. What a worker does not say is ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
-_TOLD = ("worker", "status", "reason", "decision", "nextStep", "note")
+_TOLD = ("worker", "status", "grade", "reason", "decision", "nextStep", "note")
 _SERIOUS = ("worker_failed", "needs_human")
 
 

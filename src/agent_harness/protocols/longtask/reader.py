@@ -16,7 +16,7 @@ from agent_harness.protocols.longtask import claim, log
 from agent_harness.protocols.longtask.layout import LongTaskLayout
 from agent_harness.protocols.longtask.records import Checkpoint, Contract
 from agent_harness.protocols.longtask.run import forbidden
-from agent_harness.session import ledger, needs, now, project_view
+from agent_harness.session import needs, now, project_view
 from agent_harness.session.project_view import AskedQuestion, Item, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -65,12 +65,9 @@ class LongTaskSource:
             state = project_view.WORKING
         asks = status == "needs-human" or (seen is not None and seen.due.decision == "needs-human")
         said = seen.due.reason if seen else ""
-        if state == project_view.PROVEN and (line := ledger.last_about(layout.ledger(make=False), task.id)):
-            state, said = (
-                (project_view.CHECKED, str(line.basis))
-                if line.grade == project_view.CHECKED and not line.by_person
-                else (state, said)
-            )
+        line = claim.proof_of(layout, task.id) if state == project_view.PROVEN else None
+        if line and line.grade == project_view.CHECKED:
+            state, said = project_view.CHECKED, str(line.basis)
         if asks and held.blocker:
             said = held.blocker.text("message") or said
         question = AskedQuestion(kind="needs-human", message=said, item=task.id, answer=LOOKS)

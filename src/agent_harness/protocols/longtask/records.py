@@ -158,6 +158,16 @@ class WorkerPolicy(RecordView):
         return self.texts("mayChange")
 
     @property
+    def accepts_unchanged(self) -> bool:
+        """Whether a person has said beforehand that the task may be done already."""
+        return self.text("unchanged") == "accept"
+
+    @property
+    def needs_proof(self) -> bool:
+        """Whether commands that are only *checked* are not enough."""
+        return self.text("requires") == "proven"
+
+    @property
     def takes_rescue_points(self) -> bool:
         return self.raw.get("rescuePoints") is not False
 

@@ -43,7 +43,7 @@ class LeftoverRow:
 
 ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("held", None, None, "wait", "another run holds the lease"),
-    LeftoverRow("unreadable", None, None, "wait", "a lease that cannot be read counts until it is 1860 s old"),
+    LeftoverRow("unreadable", None, None, "wait", "a lease that cannot be read counts until it is old"),
     LeftoverRow(None, "claimed", None, "verify first", "a worker said done, and nobody verified it"),
     LeftoverRow(None, "wait", None, "wait", "the blocked window is not over"),
     LeftoverRow(None, "done", None, "stop", "the task is complete"),

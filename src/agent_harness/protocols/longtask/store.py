@@ -171,6 +171,13 @@ class InvalidTask(HarnessError):
         self.errors = errors
 
 
+def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
+    """What an event that says `done` says of the proof."""
+    if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
+        return {}
+    return {"grade": verdict.grade, "basis": verdict.basis}
+
+
 class CheckpointChange:
     """One change under way: the checkpoint it edits in place, and what is written with it."""
 
@@ -329,7 +336,7 @@ class LongTaskStore:
                 os.unlink(path)
             raise
         for record in change.events:
-            log.add(self.layout, record, change.task.id)
+            log.add(self.layout, {**record, **_word_for(record, change.verdict)}, change.task.id)
 
     def _open(self, fallback: Checkpoint | None) -> CheckpointChange:
         try:

@@ -21,7 +21,7 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, process
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.process.sandbox import OPEN, settings_from
-from agent_harness.kernel.rate_limits import LimitClock
+from agent_harness.kernel.rate_limits import LimitClock, spoken_end
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.longtask import claim, evidence, log
 from agent_harness.protocols.longtask.criteria_guard import CriteriaGuard
@@ -277,6 +277,9 @@ class SliceWork:
             return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
         slice_.classify(ended)
         self._agree_on_the_end(ended)
+        if ended.known_class.told_until:
+            until = spoken_end(str(ended.known_class.blocked_until), ended.known_class.told_until)
+            log.tell(f"lth: {ended.worker}: limit until {until}")
         name = slice_.prepared.fallback
         if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
             return _taken_over(slice_, ended, name)
@@ -297,6 +300,7 @@ class SliceWork:
                 guess_seconds=self.slice.prepared.task.fallback_wait_seconds,
             )
         found.blocked_until = clock.timestamp(known.until, fraction=True)
+        found.told_until = clock.timestamp(known.told_until, fraction=True) if known.told_until else None
 
     def _answer(self, members: JsonObject, code: int) -> Answer:
         return self.slice.answer(members.pop("status"), self.known) | members, code

@@ -7,7 +7,7 @@ import shlex
 from contextlib import suppress
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, StateDamaged, UsageError
-from agent_harness.kernel import clock, files, graph, root
+from agent_harness.kernel import clock, files, graph, root, trusted_state
 from agent_harness.protocols.tasklist import progress, proven, records
 from agent_harness.protocols.tasklist.layout import HARNESS_FILES, TaskListLayout
 from agent_harness.protocols.tasklist.records import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_SECONDS, VERSION, WORKTREE
@@ -99,6 +99,7 @@ def create(
     created: list[str] = []
     kept: list[str] = []
     with store.lock():
+        aside = None if os.path.lexists(layout.tasks) else trusted_state.set_aside(layout.tasks, layout.root)
         state = new_state(store.now(), mode=mode, max_tasks=max_tasks, max_sessions=max_sessions)
         first = progress.entry("INIT", 0, text=f"Harness initialized for project {layout.root}")
         makers: dict[str, Callable[[], object]] = {
@@ -117,7 +118,8 @@ def create(
         (kept if store.active() else created).append(".harness-active")
         store.activate()
     ignored = _ignore(layout, gitignore)
-    return {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
+    found = {"root": layout.root, "created": created, "kept": kept, "ignored_in": ignored}
+    return found | ({"set_aside": aside} if aside else {})
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
@@ -425,7 +427,7 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
         if "status" in changes:
             proven.forget(store.layout, task_id)
         if changes.get("status") == "pending":
-            _unblock(task)
+            _open(task)
         _refuse_impossible(records.State(change.state.raw), {task_id} if "depends_on" in changes else set())
         if any(name.startswith("validation.") for name in changes):
             proven.keep_proof(store.layout, records.State(change.state.raw).by_id[task_id])
@@ -496,6 +498,14 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 def _speaker() -> str:
     """Return the caller for the log: ``command`` is a person, or an agent that hides what it is."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
+
+
+def _open(task: records.Task) -> None:
+    """Of one that waited for a person only the attempts count that were made."""
+    asked = records.json_object(task.raw.get("question")) or {}
+    _unblock(task)
+    if "attempts" in asked:
+        task.raw["attempts"] = records.whole(asked["attempts"], task.attempts)
 
 
 def _unblock(task: records.Task) -> None:

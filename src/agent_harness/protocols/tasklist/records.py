@@ -169,6 +169,11 @@ class Task:
         return whole(self.raw.get("attempts"), 0)
 
     @property
+    def attempts_made(self) -> int:
+        """The same as they are shown: what waits for a person has none left in the file, however many were made."""
+        return whole((self.question or {}).get("attempts"), self.attempts)
+
+    @property
     def max_attempts(self) -> int:
         return whole(self.raw.get("max_attempts"), DEFAULT_MAX_ATTEMPTS)
 
@@ -201,7 +206,7 @@ class Task:
 
     @property
     def question(self) -> JsonObject | None:
-        """Question for a person about this task alone: its ``kind`` and ``message``."""
+        """Question for a person about this task alone: its ``kind``, its ``message`` and the ``attempts`` made."""
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property

@@ -129,7 +129,8 @@ def run(
         for task_id in status.note_killed(worker.layout):
             say(f"{task_id}: its attempt was killed; the agent's use until then is in the costs")
         for found in begun["recovered"]:
-            say(f"{found['task_id']}: {found['action']} ({found.get('reason') or 'it was interrupted'})")
+            word = f", {found['grade']}" if found.get("grade") else ""
+            say(f"{found['task_id']}: {found['action']}{word} ({found.get('reason') or 'it was interrupted'})")
         terms = AttemptTerms(
             agent=dispatcher.agents[0],
             max_minutes=max_minutes,

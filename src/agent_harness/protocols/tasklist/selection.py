@@ -286,7 +286,7 @@ def stats(state: State) -> dict[str, int]:
         "failed": failed,
         "pending": total - done - failed,
         "blocked": blocked_count(state),
-        "attempts_total": sum(task.attempts for task in state.tasks),
+        "attempts_total": sum(task.attempts_made for task in state.tasks),
         "checkpoints": sum(len(task.checkpoints) for task in state.tasks if task.raw.get("checkpoints")),
     }
 

@@ -276,10 +276,11 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
         "status": task.status,
         "state": standing(task, unproven, checked),
         "priority": task.priority,
-        "attempts": task.attempts,
+        "attempts": task.attempts_made,
         "max_attempts": task.max_attempts,
         "is_retried": task.status == "failed" and not task.given_up,
         "proof": task.proof or None,
+        "question": str(task.question["message"]) if task.question else None,
         "last_error": task.error_log[-1] if task.error_log and task.status == "failed" else None,
     }
 
@@ -381,8 +382,10 @@ def lines(
     ``columns`` are those of the terminal; 0 where there is none. ``hooks`` tells whether there are any that
     could rest, and is asked only where that is shown.
     """
-    counts = found["counts"]
-    words = ("completed", "failed", "in_progress", "pending", "blocked")
+    parked = len(found["questions"])
+    counts = {**found["counts"], "parked": parked}
+    counts["failed"] = counts.get("failed", 0) - parked
+    words = ("completed", "failed", "in_progress", "pending", "blocked", *(["parked"] if parked else []))
     summary = ", ".join(f"{counts.get(word, 0)} {word.replace('_', ' ')}" for word in words)
     last = f", last ended {found['last_session']}" if found["last_session"] else ""
     text = [
@@ -433,14 +436,17 @@ def _task_line(row: JsonObject, columns: int = 0) -> str:
 
     With ``columns`` the title is cut so that the line has at most so many, and the last error is left out.
     """
-    begin, end = f"[{row['status']}] {row['id']}: ", f" ({row['attempts']}/{row['max_attempts']})"
+    is_parked = row["state"] == headline.NEEDS_YOU
+    begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
+    end = f" ({row['attempts']}/{row['max_attempts']})"
     if row["state"] == headline.FAILED:
         end += "  will be retried" if row["is_retried"] else "  failed for good"
-    elif row["status"] in ("completed", "failed"):
+    elif row["status"] in ("completed", "failed") and not is_parked:
         end += f"  {row['state']}"
     if columns:
         return f"{begin}{shortened(printable(row['title']), max(20, columns - len(begin) - len(end)))}{end}"
-    why = f": {row['last_error'][:100]}" if row["last_error"] else ""
+    said = row["question"] if is_parked else row["last_error"]
+    why = f": {said[:100]}" if said else ""
     return f"{begin}{row['title']}{end}{why}"
 
 

@@ -46,6 +46,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
     layout = initializer.layout_of(root)
     git = Git(root)
     _refuse_unsafe(root, layout, git)
+    initializer.forget_earlier(root, say)
     written = _settings_file(root, layout)
     config = load(root)
     project = Project.open(root, config, say)

@@ -65,6 +65,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
         _refuse_unsafe(root, spec)  # there may have been a wait
+        forget_earlier(root, say)
         project = _first_files(root, say)
         say("Running initializer agent...")
         _plan(project, agent, text, stop)
@@ -72,6 +73,16 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
         commit = _commit(project)
         _state(project, commit)
     return _tell(project, commit)
+
+
+def forget_earlier(root: Path, say: Say) -> None:
+    """What is kept of a project that was here before, and was deleted, says nothing of the new one."""
+    from agent_harness.kernel import root as roots
+    from agent_harness.kernel import trusted_state
+
+    folder, layout = os.fspath(root), layout_of(root)
+    if roots.is_anew(folder) and (aside := trusted_state.set_aside(layout.git_dir, layout.root)):
+        say(f"An earlier project was here; what was kept of it is in {aside} now.")
 
 
 # -- before the agent --------------------------------------------------------------------------------------------------

@@ -372,7 +372,9 @@ def limits(
         until = waits.until if waits else moment(checkpoint.blocked_until) if worker == blocked else None
         if until and until > now:
             account = account_of(worker)
-            is_known = account is not None and LimitClock().in_force(account) is not None
+            known = LimitClock().in_force(account) if account else None
+            kept = waits.raw if waits else checkpoint.blocker.raw if checkpoint.blocker else {}
+            told = known.told_until if known else moment(kept.get("toldUntil"))
             found.append(
                 {
                     "worker": worker,
@@ -380,8 +382,9 @@ def limits(
                     "until": clock.timestamp(until, fraction=True),
                     "untilLocal": clock.local(until),
                     "lift": clearing(account)
-                    if account and is_known
+                    if account and known
                     else f"lth record {quoted(layout.root)} --status active",
+                    **({"toldUntil": clock.timestamp(told, fraction=True)} if told else {}),
                 }
             )
     return found

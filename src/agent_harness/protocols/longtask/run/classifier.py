@@ -112,6 +112,8 @@ def classify(
         until = now + timedelta(seconds=min(seconds, retry.LONGEST_SECONDS))
         made.blocked_until = clock.timestamp(until, fraction=True)
         made.fallback_wait_seconds = fallback_wait_seconds
+        told = retry.later_end(end, now)
+        made.told_until = clock.timestamp(told, fraction=True) if told else None
         made.confidence = NO_TIME_CONFIDENCE if wait is None else confidence
     return made
 

@@ -3,7 +3,8 @@
     free        nothing is there
     held        it ends later than now: wait
     over        it ends now or earlier, or its process is known to be gone: retired, then ours
-    unreadable  no lease can be read: over once it is 1860 s old, held until then
+    begun       empty or torn, since its writer died: over once it is 2 s old, held until then
+    unreadable  it says something else, or nobody may read it: over once it is 1860 s old, held until then
 
 A lease is a file of ours, or a folder with ``lock.json`` inside (another program's form). Every look and every change
 happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one
@@ -23,6 +24,7 @@ from agent_harness.kernel import clock, files, lease
 from agent_harness.kernel import owner as processes
 from agent_harness.kernel.clock import timedelta
 from agent_harness.kernel.json import jsontext
+from agent_harness.kernel.lock_directory import START_SECONDS
 from agent_harness.protocols.longtask.lifecycle import seconds_until
 from agent_harness.protocols.longtask.records import moment
 from agent_harness.protocols.longtask.store import DirectoryLock
@@ -57,7 +59,7 @@ class _Found:
 
     __slots__ = ("content", "held", "identity", "info")
 
-    def __init__(self, content: bytes, identity: tuple[int, int], info: JsonObject, held: int) -> None:
+    def __init__(self, content: bytes | None, identity: tuple[int, int], info: JsonObject, held: int) -> None:
         self.content = content
         self.identity = identity
         self.info = info
@@ -222,7 +224,7 @@ class RunLease:
 
     def _is_ours(self) -> bool:
         try:
-            record = jsontext.loads(_read(self.layout.lock)[0], exact=False)
+            record = jsontext.loads(_read(self.layout.lock)[0] or b"", exact=False)
         except (OSError, ValueError):
             return False
         return isinstance(record, dict) and record.get("token") == self.token
@@ -243,16 +245,17 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
         return None
+    patience = UNREADABLE_SECONDS
     try:
-        info = jsontext.loads(content, exact=False)
+        info = jsontext.loads(content, exact=False) if content is not None else None
     except ValueError:
-        info = None
+        info, patience = None, START_SECONDS
     until = moment(info.get("expiresAt")) if isinstance(info, dict) else None
     if isinstance(info, dict) and until is not None:
         holder = processes.Owner.from_record(info.get("process"))
         is_gone = holder is not None and processes.state(holder) == "dead"
         return _Found(content, identity, info, 0 if is_gone else seconds_until(until, now))
-    over_at = clock.moment(changed_at) + timedelta(seconds=UNREADABLE_SECONDS)
+    over_at = clock.moment(changed_at) + timedelta(seconds=patience)
     unreadable: JsonObject = {
         "path": layout.lock,
         "message": "the lock cannot be read; it counts as expired once it is old",
@@ -260,11 +263,15 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     return _Found(content, identity, unreadable, seconds_until(over_at, now))
 
 
-def _read(path: str) -> tuple[bytes, tuple[int, int], float]:
-    """Content, identity and age of a lease in either form; the content of what cannot be read is empty."""
+def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
+    """Content, identity and age of a lease in either form; an empty folder is an empty lease.
+
+    ``None`` is the content of what cannot be read.
+    """
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path
-    content, changed_at = b"", found.st_mtime
+    content: bytes | None = None
+    changed_at = found.st_mtime
     try:
         descriptor = files.open_regular(inner, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -272,8 +279,10 @@ def _read(path: str) -> tuple[bytes, tuple[int, int], float]:
             changed_at = max(changed_at, os.fstat(descriptor).st_mtime)
         finally:
             os.close(descriptor)
-    except (OSError, HarnessError):
+    except FileNotFoundError:
         content = b""
+    except (OSError, HarnessError):
+        content = None
     return content, (found.st_dev, found.st_ino), changed_at
 
 

@@ -55,6 +55,7 @@ _AUTHORED = (
 )
 _LONGEST_NOTE = 500
 MANUAL_LEFT = "only manual criteria are left"
+NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
@@ -108,6 +109,32 @@ def settle_proven(change: CheckpointChange, manual: list[str], worker: str) -> N
     change.touch()
     reason = MANUAL_LEFT if manual else records.VERIFIED
     change.event("checkpoint_written", status=raw["status"], reason=reason, worker=worker)
+
+
+def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
+    """Leaves a task to a person on which nothing was changed, and whose criteria ``named`` held before."""
+    import shlex
+
+    from agent_harness.verification.grade import ASKS_IF_DONE
+
+    raw, place = change.checkpoint.raw, shlex.quote(change.layout.root)
+    raw["status"] = "needs-human"
+    raw["blockedUntil"] = None
+    raw["blocker"] = {
+        "type": "manual",
+        "source": "manual",
+        "message": f"{', '.join(named)}: {ASKS_IF_DONE}",
+        "observedAt": change.at,
+        "retryAfterSeconds": None,
+        "requiresHuman": True,
+    }
+    raw["nextStep"] = (
+        f"If it is done: lth record {place} --status done. If it is not: lth record {place} --status active "
+        "--note 'what is missing'"
+    )
+    change.touch()
+    named_worker = {"worker": worker} if worker else {}
+    change.event("checkpoint_written", status="needs-human", reason=NOTHING_CHANGED, **named_worker)
 
 
 def withdraw_claim(
@@ -235,6 +262,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
         "blockedUntil": found.blocked_until,
         "retryAfterSeconds": found.retry_after_seconds,
         "evidence": [evidence.in_order(item) for item in items],
+        **found.told(),
     }
     change.checkpoint.raw["workerCooldowns"] = {**cooldowns, worker: cooldown}
     change.touch()
@@ -254,6 +282,7 @@ def _blocker(change: CheckpointChange, found: Classification, worker: str | None
         "observedAt": change.at,
         "retryAfterSeconds": found.retry_after_seconds,
         "requiresHuman": found.status == "needs-human",
+        **found.told(),
     }
     return {**blocker, "worker": worker} if worker else blocker
 
@@ -287,7 +316,7 @@ class Classification:
 
     __slots__ = (
         *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
-        "summary",
+        *("summary", "told_until"),
     )
 
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
@@ -298,6 +327,7 @@ class Classification:
         self.summary = summary
         self.blocked_until: str | None = None
         self.retry_after_seconds: int | None = None
+        self.told_until: str | None = None  # when the limit ends, where that is too late to wait for
         self.fallback_wait_seconds: int | None = None  # of a rate limit, where it does not say when it ends
 
     @property
@@ -314,9 +344,14 @@ class Classification:
             "blockedUntil": self.blocked_until,
             "retryAfterSeconds": self.retry_after_seconds,
             **({"fallbackWaitSeconds": self.fallback_wait_seconds} if self.limited else {}),
+            **self.told(),
             "confidence": self.confidence,
             "summary": self.summary,
         }
+
+    def told(self) -> JsonObject:
+        """When the limit ends, where that is too late to wait for."""
+        return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:

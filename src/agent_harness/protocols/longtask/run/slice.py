@@ -165,7 +165,8 @@ class Slice:
         claimed = change.checkpoint.status == "done"
         if claimed and report is None and not last:
             raise _Claimed(text)
-        if claimed or (change.checkpoint.status in _GOES_ON and report and report["status"] == "pass"):
+        asks = criteria.asks_if_done(report) if claimed or change.checkpoint.status in _GOES_ON else []
+        if claimed or asks or (change.checkpoint.status in _GOES_ON and report and report["status"] == "pass"):
             change.verdict = self._verdicts.get(text) or self._line(attempt, None, claimed=claimed)
         kept = outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
         if change.checkpoint.status in _GOES_ON and report:
@@ -173,6 +174,9 @@ class Slice:
             if report["status"] == "pass" or (decided and not (kept or criteria.unmet(report, besides="manual"))):
                 outcome.settle_proven(change, criteria.unmet(report), attempt.worker)
                 return {"status": raw["status"], "verification": report}, 0
+        if asks:
+            outcome.ask_if_done(change, attempt.worker, asks)
+            return {"status": raw["status"], "verification": report}, 0
         if weak := self._weak.get(text):
             raw["nextStep"] = f"The commands pass, and prove nothing yet: {weak[0]}"
         if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
@@ -190,7 +194,7 @@ class Slice:
             report = criteria_guard.looked_through(self.layout, task, report, stop=self.must_stop)
             self._weak[text] = [each["message"] for each in report["checks"] if each["status"] != "pass"]
         claimed = raw["status"] == "done"
-        if claimed or report["status"] == "pass":
+        if claimed or report["status"] == "pass" or criteria.asks_if_done(report):
             self._verdicts[text] = self._line(attempt, report, claimed=claimed)
         return report
 

@@ -55,12 +55,16 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
 
 def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     words = TEMPLATES[options.template]
-    worker = _worker(options.worker) or words["worker"]
+    fallback = _worker(options.fallback_worker)
+    for_itself = options.command and fallback != LOCAL  # a command names its worker, where nobody else takes it
+    worker = _worker(options.worker) or (LOCAL if for_itself else words["worker"])
     if options.scheduler is not None and options.scheduler not in SCHEDULERS:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
     scheduler = SCHEDULERS.get(options.scheduler or "") or words["scheduler"]
     task_id = id_of(os.path.basename(layout.root))
-    choices = Choices(options.template, task_id, scheduler, worker, _worker(options.fallback_worker))
+    choices = Choices(options.template, task_id, scheduler, worker, fallback)
+    if options.command and LOCAL not in choices.workers:
+        log.warn(f"{worker} takes no --command, so that it was left out; --worker {LOCAL} runs it")
     choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
     choices.command = options.command
     choices.objective, choices.proof = options.objective, options.criterion_command
@@ -122,6 +126,8 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
     log.refuse_workers(layout, "lth init")
     _refuse_existing(layout, force=force)
     _refuse_running(layout)
+    if not os.path.lexists(layout.task) and not os.path.lexists(layout.checkpoint):
+        _forget_earlier(layout)
     for folder in (layout.root, layout.runs, layout.artifacts, layout.evidence):
         try:
             os.makedirs(folder, exist_ok=True)
@@ -139,6 +145,14 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
             files.replace(path, each)
         evidence.accept_contract(layout, None)
         log.begin_anew(layout)
+
+
+def _forget_earlier(layout: LongTaskLayout) -> None:
+    """What is kept of a task that was here before, and was deleted, says nothing of the new one."""
+    from agent_harness.kernel import trusted_state
+
+    if aside := trusted_state.set_aside(layout.task, layout.root):
+        log.tell(f"lth: an earlier task was here; what was kept of it is in {aside} now")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
@@ -211,6 +225,7 @@ CONSTRAINT = {
 }
 """What every new contract asks of its workers."""
 
+LOCAL = "local-command"
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 

@@ -38,6 +38,7 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
     rows = [
         ("task", f"{task.id}: {task.title}"),
         ("status", checkpoint.status + (f" ({checkpoint.phase})" if checkpoint.phase else "")),
+        *_proof(layout, task, checkpoint),
         ("due", _due(found)),
         ("next run", _rollback_point(store, found, events)),
         *([] if checkpoint.status == "done" else [("next step", checkpoint.next_step)]),
@@ -50,6 +51,19 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
         *_now(layout),
     ]
     return "\n".join(f"{name + ':':<12}{one_line(text)}" for name, text in rows), 0
+
+
+def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    """What `done` stands on, where that is on record."""
+    found = _word(layout, task, checkpoint)
+    said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
+    return [("proof", said)] if found else []
+
+
+def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
+    """The word for a task that is done, and what it rests on, where that is on record."""
+    line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
+    return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
@@ -104,7 +118,10 @@ def _rate_limits(task: Contract, checkpoint: Checkpoint, store: LongTaskStore) -
 
 
 def _limit(found: JsonObject) -> str:
-    return f"{found['worker']} until {found['untilLocal']}; to go on at once: {found['lift']}"
+    from agent_harness.kernel.rate_limits import spoken_end
+
+    until = spoken_end(found["untilLocal"], found.get("toldUntil"))
+    return f"{found['worker']} until {until}; to go on at once: {found['lift']}"
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
@@ -198,6 +215,7 @@ def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, 
         "lastEvent": events[-1].raw if events else None,
         "latestEvents": [event.raw for event in events[-limit:]],
         "usage": log.total_usage(events),
+        **_word(layout, task, seen),
     }
     return _with_skipped(answer, torn_events + torn_items), 0
 
@@ -271,6 +289,7 @@ def _task_row(root: str, path: str) -> JsonObject:
         "waitSeconds": seen.due.wait_seconds,
         "nextStep": seen.checkpoint.next_step,
         "lease": lease_of(store),
+        **_word(layout, task, seen.checkpoint),
     }
 
 
@@ -289,7 +308,8 @@ def _task_table(tasks: list[JsonObject]) -> str:
 def _cells(task: JsonObject) -> tuple[str, ...]:
     step = one_line(task["errors"][0] if "errors" in task else task["nextStep"])
     step = step if len(step) <= _WIDEST_STEP else f"{step[: _WIDEST_STEP - 3]}..."
-    return one_line(task["path"]), task["status"], _due_cell(task), step
+    status = f"{task['status']}, {task['grade']}" if task.get("grade") else task["status"]
+    return one_line(task["path"]), status, _due_cell(task), step
 
 
 def _due_cell(task: JsonObject) -> str:

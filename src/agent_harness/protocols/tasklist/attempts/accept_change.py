@@ -65,7 +65,7 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 def _done_already(worker: "Worker", task: "Task") -> JsonObject:
     """Close a task that a person calls done, although nothing was changed; its check runs once more."""
-    wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts + 1))}
+    wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(worker.store, task.id, wanted)
     worker.token = claim.claim(worker, task.id)["token"]
     try:

@@ -104,7 +104,12 @@ def completed(
 
     answer = worker.store.change(act)
     surroundings.note_end(worker, task, completed=True)
-    return answer
+    return answer | word_of(verdict)
+
+
+def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
+    """The members of an answer that say ``proven`` or ``checked``, and what that rests on; none where nobody knows."""
+    return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:
@@ -142,6 +147,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         again = any(each.startswith("[ENV_SETUP]") for each in own.error_log)  # an environment that failed twice
         if refused or failure.category == "CONFIG" or (failure.category == "ENV_SETUP" and again):
             change.halt(failure.category, refused.message if refused else failure.message, own.id)
+        made = own.attempts + 1
         lifecycle.fail(
             own,
             failure.category,
@@ -150,7 +156,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
             give_up=back.base_missing or failure.question is not None,
         )
         if failure.question:
-            own.raw["question"] = failure.question
+            own.raw["question"] = {**failure.question, "attempts": made}
         leases.count_outcome(change.state, worker, change.now)
         lifecycle.keep_rescues(own, rescues)
         _note_recovery(change, own, failure.recovery)
@@ -177,7 +183,7 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
     return {
         "task_id": task.id,
         "status": task.status,
-        "attempts": task.attempts,
+        "attempts": task.attempts_made,
         "max_attempts": task.max_attempts,
         "retryable": selection.retryable(state, task.id),
         "error": task.error_log[-1] if task.error_log else None,

@@ -149,7 +149,9 @@ def note_broken(
     )
     proven.forget(layout, task.id)
     ledger.write(path, line)
+    made = task.attempts
     lifecycle.unprove(task, message, change.now)
-    task.raw["question"] = {"kind": BROKEN, "message": message, "takes_back": _taking_back(change, by)}
+    question = {"kind": BROKEN, "message": message, "takes_back": _taking_back(change, by)}
+    task.raw["question"] = {**question, "attempts": made}
     change.note("ERROR", message, task=task.id, category="TEST_FAIL")
     change.touch(task)

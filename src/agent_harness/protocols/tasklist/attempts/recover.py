@@ -187,7 +187,8 @@ def _validate(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide:
         return {"action": "blocked", "error": error.message, "hint": error.hint, "token": task.claim_token}
     ran, line = proof.ran, verbs.on_record(worker, task, proof, claimed=False, resumed=True)
     if ran is None or ran.passed:
-        words = ("completed", f"{row.reason}; validation passed")
+        word = f": {line.grade}" if line.grade else ""
+        words = ("completed", f"{row.reason}; validation passed{word}")
         done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line, recovery=words)
         return {"action": "completed", **done, "validation": ran.as_record() if ran else None}
     said = ran.failure

@@ -21,7 +21,7 @@ from agent_harness.protocols.tasklist.attempts.validation import CHANGE, GRADE, 
 from agent_harness.protocols.tasklist.records import CATEGORIES, IN_PLACE, whole
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
-from agent_harness.verification.grade import CHECKED, UNCHANGED
+from agent_harness.verification.grade import ASKS_IF_DONE, CHECKED, UNCHANGED
 from agent_harness.verification.verdict import CRITICAL, GREEN, RED
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def complete(
     then too. Repeated after success: ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
-        return {**close_attempt.completed_answer(worker.store.read(), found), "already": True}
+        line = ledger.last_about(proven.ledger(worker.layout), task_id)
+        word = close_attempt.word_of(line if line and line.accepted else None)
+        return {**close_attempt.completed_answer(worker.store.read(), found), **word, "already": True}
     task = close_attempt.mine(worker, task_id)
     if known is None and (running := owner.Owner.from_record(proven.noted(worker.layout, task, "turn"))):
         if owner.state(running) != "dead":
@@ -80,8 +82,7 @@ def complete(
     done = close_attempt.completed(worker, task, proof.commit, proof=proof.summary, verdict=line)
     said = proven.elsewhere(worker.layout)
     told = {"warning": said} if said else {}
-    graded = {"grade": line.grade, "basis": line.basis} if line.grade else {}
-    return {**done, **graded, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
+    return {**done, "validation": proof.ran.as_record() if proof.ran else None, "already": False, **told}
 
 
 def _demand(known: "AttemptFacts | None") -> str:
@@ -488,7 +489,7 @@ def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationF
     """Leave the task to a person: nobody works on it before they decide whether it is done."""
     question = {
         "kind": UNCHANGED,
-        "message": f"{task.id}: the check already passes and nothing was changed: is it done?",
+        "message": f"{task.id}: {ASKS_IF_DONE}",
     }
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(worker, task, failure)
