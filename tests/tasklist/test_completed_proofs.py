@@ -107,7 +107,7 @@ def test_what_breaks_a_task_unseen_is_found_at_the_end_of_the_run_and_who_did_it
     assert "harness task reset a, or: harness undo b" in ran.out
     assert "proven     2 in this run: b, c; 2 of 3 in all" in ran.out
     assert "a is not proven any more: b broke it" in work.harness("status").out
-    assert "REJECTED broken_later: what came later broke it" in work.harness("why", "a").out
+    assert "REJECTED broken_later: a later change broke it" in work.harness("why", "a").out
     assert work.harness("task", "reset", "a").code == 0
     again = work.harness("run", "--agent", work.agent("echo 'def old(): return 1' >> lib.py"))
     assert (again.code, work.statuses()) == (0, ["completed"] * 3), again

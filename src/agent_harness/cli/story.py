@@ -353,7 +353,7 @@ STORY = Program(
             _JSON,
             purpose="Show what a session or an item changed, by git's own diff and pager, and say on stderr whether "
             "that was accepted, rolled back or is work in progress.\n\nA number is a session, as `harness log "
-            "sessions` counts them, and an item where No such session; S7 is a session and #7 an item in any "
+            "sessions` counts them, and an item if there is no such session; S7 is a session and #7 an item in any "
             "case, a rescue (`harness rescue list`) the session whose work it keeps. Of an item that is proven, all of "
             "its work is shown.",
             example="harness diff S7 --stat",
