@@ -7,7 +7,15 @@ import pytest
 
 from .sample import FILES, JudgedProject
 
-JUDGED = {"test_command", "test_installed", "test_judge", "test_replay", "test_running", "test_twins", "test_checkout"}
+JUDGED = {
+    "test_command",
+    "test_installed",
+    "test_judge",
+    "test_replay",
+    "test_running",
+    "test_mutants",
+    "test_checkout",
+}
 """Files whose tests judge whole commits."""
 _VARIANTS = 2  # of one test, that run by default
 

@@ -706,7 +706,7 @@ def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) 
 
 @pytest.mark.scenario
 @pytest.mark.parametrize("way", ["make", "a folder", "two"])
-def test_twins_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
+def test_mutants_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
     """What equals everything, and what knows its tests, though no test file is named by itself."""
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     expected: list[tuple[str | bytes | None, list[str]]] = [
@@ -809,7 +809,7 @@ def test_rows(number, text):
     ],
 )
 def test_expected_values_that_are_part_of_the_ids_of_tests(make_repo: Make, command: str) -> None:
-    """They are other ones on the twin that expects other values."""
+    """They are other ones on the mutant that expects other values."""
     repo = make_repo({**BASE, **PLACES, "sub/tests/test_roman.py": WITH_ROWS}, resolved=False)
     verdict = judged(repo, command, {"sub/roman.py": EQUAL}, trust=NORMAL)
     assert (verdict.accepted, codes(verdict)) == (False, ["weak_test"]), verdict
@@ -821,7 +821,7 @@ def test_expected_values_that_are_part_of_the_ids_of_tests(make_repo: Make, comm
 
 @pytest.mark.scenario
 def test_tests_that_only_crash_notice_nothing(repo: JudgedProject) -> None:
-    """However many do before the run on a twin is ended."""
+    """However many do before the run on a mutant is ended."""
     calls = "import pytest\n\nfrom roman import roman\n\n\n@pytest.mark.parametrize('n', [1, 4] * 4)\n"
     new = f"{calls}def test_roman(n):\n    roman(n).strip()\n"
     verdict = judged(repo, NAMED, {**ROMAN, "tests/test_roman.py": new}, trust=NORMAL)

@@ -14,7 +14,7 @@ from .sample import ADD_CODE, INI, SUB, SUB_TEST, JudgedProject, codes
 
 Files = Mapping[str, str | bytes | None]
 Make = Callable[..., JudgedProject]
-ALONE = {"baseline": (), "suite": None, "options": Strictness(requires_red=OFF, twins=False)}  # nothing else is asked
+ALONE = {"baseline": (), "suite": None, "options": Strictness(requires_red=OFF, mutants=False)}  # nothing else is asked
 HEAD = "import os\nimport pathlib\nimport sys\n\n\n"
 DETECTING = {
     "runner": "'pytest' in sys.modules",

@@ -429,14 +429,14 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
         return {}
     found: dict[str, str] = {}
     for change in gone:
-        twins = [e.path for e in new if is_test_file(e.path) and sources.is_moved(change.before, e.after)]
+        moved = [e.path for e in new if is_test_file(e.path) and sources.is_moved(change.before, e.after)]
         if (
             is_test_file(change.path)
             and not belongs(change.path, named)
-            and len(twins) == 1
-            and twins[0] not in found.values()
+            and len(moved) == 1
+            and moved[0] not in found.values()
         ):
-            found[change.path] = twins[0]
+            found[change.path] = moved[0]
     return found
 
 

@@ -22,7 +22,7 @@ from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.notices import notice
 from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
@@ -277,7 +277,7 @@ def _prove(case: Case) -> None:
         return
     asks = case.strictness.outside and runner.has_checkouts and runner.watches
     with case.step("proof"):
-        run = case.run("proof", command, watched=twins.functions_by_line(case.work) if asks else {})
+        run = case.run("proof", command, watched=mutants.functions_by_line(case.work) if asks else {})
         told = None
         if run.over_limit:
             case.over_limit(runner.subject, run)

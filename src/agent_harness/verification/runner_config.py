@@ -205,9 +205,9 @@ def _takes_place(
         return f"it takes the place of {module}, which runs the tests"
     if module in sys.stdlib_module_names and _is_import_root(folder, roots, changes):
         return f"it takes the place of {module} of the standard library"
-    twin = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
-    if twin is not None and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module} in {twin or 'the top folder'}"
+    mutant = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
+    if mutant is not None and _is_import_root(folder, roots, changes):
+        return f"it takes the place of {module} in {mutant or 'the top folder'}"
     return None
 
 

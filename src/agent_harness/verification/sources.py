@@ -96,7 +96,7 @@ def _changed(
 ) -> Iterator[str]:
     kept = Counter(ast.dump(statement) for statement in after)
     new = added(before, after)
-    twins = {s.name: s for s in new if isinstance(s, _Function | ast.ClassDef)}
+    mutants = {s.name: s for s in new if isinstance(s, _Function | ast.ClassDef)}
     allowed: set[str] = set()
     needed = _needed(before, after, free, inside)
     for statement in before:
@@ -109,16 +109,16 @@ def _changed(
         if name in free or (may_change and not strict) or any(imports_more(statement, each) for each in new):
             allowed |= bound(statement)
             continue
-        twin = twins.get(_name(statement) or "")
+        mutant = mutants.get(_name(statement) or "")
         if (
             isinstance(statement, ast.ClassDef)
-            and isinstance(twin, ast.ClassDef)
-            and _header(statement) == _header(twin)
+            and isinstance(mutant, ast.ClassDef)
+            and _header(statement) == _header(mutant)
         ):
             allowed.add(statement.name)
-            yield from _changed(statement.body, twin.body, free, f"{name}::", strict)
-            yield from (f"{name}::{each}" for each in _inherited(statement, twin))
-        elif isinstance(statement, _Function) and isinstance(twin, _Function) and _extends(statement, twin):
+            yield from _changed(statement.body, mutant.body, free, f"{name}::", strict)
+            yield from (f"{name}::{each}" for each in _inherited(statement, mutant))
+        elif isinstance(statement, _Function) and isinstance(mutant, _Function) and _extends(statement, mutant):
             allowed.add(statement.name)
         else:
             yield name

@@ -29,7 +29,7 @@ from agent_harness.verification.command.marks import unmarked
 from agent_harness.verification.command.named_files import Named
 from agent_harness.verification.command.watched import judged
 from agent_harness.verification.guard import ALLOWED_BY, file_of
-from agent_harness.verification.noticing.twins import is_one
+from agent_harness.verification.noticing.mutants import is_one
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE, search_path
 from agent_harness.verification.runner.execution import (
     Reach,
@@ -80,7 +80,7 @@ class CommandCheck:
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
     asked: str = ""  # what the item says in words
     others: tuple[str, ...] = ()  # commands that prove what comes later: what they stand on is not free either
-    trust: str = NORMAL  # FAST: no sabotaged twins; STRICT: what they show rejects whoever wrote the tests
+    trust: str = NORMAL  # FAST: no mutants; STRICT: what they show rejects whoever wrote the tests
     installed: Differences = field(
         default_factory=Differences
     )  # what changed where tests run since the work began, but for may_change
@@ -90,7 +90,7 @@ class CommandCheck:
         """The columns of the table of what follows."""
         return Strictness(
             requires_red=self.requires_red,
-            twins=self.trust != FAST,
+            mutants=self.trust != FAST,
             outside=self.trust != FAST,
             weak_rejects=self.trust == STRICT,
             timeout_seconds=self.timeout_seconds,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from agent_harness.verification import sources
 from agent_harness.verification.expecting.edits import Edit, other_number, other_pattern, other_text, searched_number
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 
 _Value = ast.Constant | ast.JoinedStr
 _OPENING = re.compile(r"(?i)[rbuf]{0,2}('''|\"\"\"|'|\")")
@@ -35,17 +35,17 @@ def expected_in_python(text: str) -> list[Edit]:
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
     """The constants that a module expects, in functions and outside of them."""
-    module = twins.assigned(tree.body)
+    module = mutants.assigned(tree.body)
     functions = [(owner, each) for owner, each in _functions(tree)]
     compared: dict[str, tuple[list[str], set[str]]] = {}
     for owner, function in functions:
-        yield from twins.values_in(function, owner, module)
+        yield from mutants.values_in(function, owner, module)
         names = [each.arg for each in function.args.args]
-        wanted = twins.compared_names(function) & {*names}
+        wanted = mutants.compared_names(function) & {*names}
         if wanted:
             compared[function.name] = names, wanted
     script = _script(tree)
-    yield from twins.values_in(script, None, module)
+    yield from mutants.values_in(script, None, module)
     denied = set(map(id, _denied(tree)))
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and id(node) not in denied:
@@ -58,7 +58,7 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
             names, wanted = compared[sources.dotted(node.func)]
             given = [*zip(names, node.args, strict=False), *((k.arg or "", k.value) for k in node.keywords)]
             for value in (value for name, value in given if name in wanted):
-                yield from ((each, False) for each in twins.written_out(value, script, None, {}))
+                yield from ((each, False) for each in mutants.written_out(value, script, None, {}))
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
@@ -71,7 +71,7 @@ def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq):
             kept = ast.Assert(ast.Compare(test.left, [ast.Eq()], test.comparators))
             function = _as_function([*loops, kept])
-            yield from (value for value, _ in twins.values_in(function, None, module))
+            yield from (value for value, _ in mutants.values_in(function, None, module))
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.FunctionDef | ast.AsyncFunctionDef]]:

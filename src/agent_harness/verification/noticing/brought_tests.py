@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 from agent_harness.verification.runner.testreport import SKIPPED, RecordedCall
 from agent_harness.verification.runner_config import is_test_file
 
@@ -43,7 +43,7 @@ def weakness(
 
 
 def _tests(tree: ast.Module) -> Iterator[_Function]:
-    for name, function in twins.functions_in(tree.body):
+    for name, function in mutants.functions_in(tree.body):
         if name.rpartition(".")[2].startswith("test"):
             yield function
 
@@ -61,12 +61,12 @@ def _undocumented(tree: ast.Module) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | _Function):
-            body[:] = [statement for statement in body if not twins.is_idle(statement)]
+            body[:] = [statement for statement in body if not mutants.is_idle(statement)]
     return ast.dump(tree)
 
 
 def _mostly_skipped(files: Sequence[FileChange], outcomes: Mapping[str, str]) -> str:
-    found = [outcome for node, outcome in outcomes.items() if any(twins.is_one(_file(node), c.path) for c in files)]
+    found = [outcome for node, outcome in outcomes.items() if any(mutants.is_one(_file(node), c.path) for c in files)]
     skipped = found.count(SKIPPED)
     return f"{skipped} of {len(found)} of them are skipped or expected to fail" if skipped * 2 > len(found) else ""
 
@@ -94,7 +94,7 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
     tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
     found = ""
     for _, tree in read:
-        module = twins.assigned(tree.body)
+        module = mutants.assigned(tree.body)
         imported = {
             alias.asname or alias.name: alias.name
             for node in ast.walk(tree)
@@ -102,17 +102,17 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
             for alias in node.names
             if any(alias.name in names and _is_path(path, node.module) for path, names in tables.items())
         }
-        for owner, function in twins.with_classes(tree):
-            if any(True for _ in twins.values_in(function, owner, module)):
+        for owner, function in mutants.with_classes(tree):
+            if any(True for _ in mutants.values_in(function, owner, module)):
                 return ""
-            roots = (_root(side) for side in twins.expected_sides(function))
+            roots = (_root(side) for side in mutants.expected_sides(function))
             found = found or next((imported[root] for root in roots if root in imported), "")
     return f"they expect what {found} holds, which the work itself has written" if found else ""
 
 
 def _tables(change: FileChange) -> set[str]:
     tree = sources.parse(change.after)
-    values = twins.assigned(tree.body) if tree else {}
+    values = mutants.assigned(tree.body) if tree else {}
     literal = ast.Dict | ast.List | ast.Tuple | ast.Constant
     return {name for name, value in values.items() if isinstance(value, literal)}
 
@@ -142,14 +142,14 @@ def _pure_new(change: FileChange) -> Iterator[str]:
     before, after = sources.parse(change.before), sources.parse(change.after)
     if after is None:
         return
-    older = {name for name, _ in twins.functions_in(before.body)} if before else set[str]()
+    older = {name for name, _ in mutants.functions_in(before.body)} if before else set[str]()
     imported = {
         (alias.asname or alias.name).partition(".")[0]
         for node in ast.walk(after)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    for name, function in twins.functions_in(after.body):
+    for name, function in mutants.functions_in(after.body):
         roots = {
             sources.dotted(node.func).partition(".")[0] for node in ast.walk(function) if isinstance(node, ast.Call)
         }
@@ -183,6 +183,6 @@ def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> s
 
 def _raising(change: FileChange) -> Iterator[str]:
     tree = sources.parse(change.after)
-    for name, function in twins.functions_in(tree.body) if tree else ():
+    for name, function in mutants.functions_in(tree.body) if tree else ():
         if any(isinstance(statement, ast.Raise) for statement in function.body):
             yield name

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from agent_harness.verification import sources
 from agent_harness.verification.changes import FileChange, Tree
 from agent_harness.verification.command.put_back import is_code
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 from agent_harness.verification.runner_config import TEST_FOLDERS, is_test_file
 
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\(")
@@ -33,8 +33,8 @@ class NamedFunction:
     """One function that an item names, or several methods of one name."""
 
     name: str  # as it is named
-    functions: frozenset[twins.Named] = frozenset()
-    rebound: twins.Twin | None = None  # a name of a module that is bound to something else than a function
+    functions: frozenset[mutants.Named] = frozenset()
+    rebound: mutants.Mutant | None = None  # a name of a module that is bound to something else than a function
     problem: str = ""  # why there is nothing to be tested
 
     @property
@@ -75,10 +75,12 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
     """Functions of this name that are new or other ones: each by itself, and methods of one name together."""
     own = name.rpartition(".")[2]
-    found: dict[twins.Named, bool] = {}  # whether it is a placeholder
+    found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
-        older = {(each, ast.dump(function)) for each, function in twins.functions_in(before.body)} if before else set()
-        for each, function in twins.functions_in(after.body):
+        older = (
+            {(each, ast.dump(function)) for each, function in mutants.functions_in(before.body)} if before else set()
+        )
+        for each, function in mutants.functions_in(after.body):
             if each.rpartition(".")[2] == own and (each, ast.dump(function)) not in older:
                 found[change.path, each] = is_placeholder(function)
     near = {each for each in found if "." in name and _is_dotted(each, name)}
@@ -88,7 +90,7 @@ def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedF
     return [NamedFunction(name, each, problem=_left(each) if all(found[e] for e in each) else "") for each in groups]
 
 
-def _left(functions: Iterable[twins.Named]) -> str:
+def _left(functions: Iterable[mutants.Named]) -> str:
     path, name = sorted(functions)[0]
     return f"{path}::{name} is only a placeholder"
 
@@ -103,7 +105,7 @@ def _places(path: str) -> list[str]:
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
-def _is_dotted(function: twins.Named, name: str) -> bool:
+def _is_dotted(function: mutants.Named, name: str) -> bool:
     """Whether a dotted name may be this function's: with its class, or its module, or a part of either."""
     return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
 
@@ -112,7 +114,7 @@ def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function does nothing, or only says that it is not there yet; not where others have to fill it in."""
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
-    return all(twins.is_idle(each) or _is_not_there_yet(each) for each in function.body)
+    return all(mutants.is_idle(each) or _is_not_there_yet(each) for each in function.body)
 
 
 def _is_not_there_yet(statement: ast.stmt) -> bool:
@@ -135,8 +137,8 @@ def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
                 if isinstance(statement, ast.Assign | ast.AnnAssign) and _is_value(statement.value):
                     continue
                 content = (change.after or b"") + f"\n\n{own} = lambda *_, **__: None\n".encode()
-                twin = twins.Twin(what=f"{change.path}::{own} returns None", files={change.path: content})
-                return [NamedFunction(name, rebound=twin)]
+                mutant = mutants.Mutant(what=f"{change.path}::{own} returns None", files={change.path: content})
+                return [NamedFunction(name, rebound=mutant)]
     return []
 
 
@@ -153,7 +155,7 @@ def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collectio
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):
-        for each, function in twins.functions_in(module.body):
+        for each, function in mutants.functions_in(module.body):
             if each.rpartition(".")[2] == own:
                 found = True
                 if is_placeholder(function):

@@ -24,7 +24,7 @@ from agent_harness.verification.command.put_back import (
 )
 from agent_harness.verification.expectations import ChangedCheck, one_by_one, with_other_values
 from agent_harness.verification.guard import belongs
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.brought_tests import weakness
 from agent_harness.verification.noticing.named_functions import NamedFunction, named_in
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked
@@ -34,9 +34,9 @@ from agent_harness.verification.verdict import GREEN, Run
 
 _NOTHING_COMPARED = "compare nothing that could be other: compare what the work answers with what it should be"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
-_FAILURES = 5  # after which a run on a twin of the work ends
+_FAILURES = 5  # after which a run on a mutant of the work ends
 _MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
-_MOST_EXPECTING = 5  # test files that are named by themselves, and get a twin that expects other values
+_MOST_EXPECTING = 5  # test files that are named by themselves, and get a mutant that expects other values
 _PARAMETERS = re.compile(r"(\.py::[\w:]+)\[[^\]\s'\"]*\]")  # behind the id of a test
 _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that runs a part of its tests
 
@@ -66,12 +66,12 @@ def _notice(case: Case) -> None:
         return
     case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
     if not case.runner.by_exit_status:
-        case.find("weak_test", f"{case.runner.tests} {_NOTHING_COMPARED}", of_session=stage.is_of_session, twins=[])
+        case.find("weak_test", f"{case.runner.tests} {_NOTHING_COMPARED}", of_session=stage.is_of_session, mutants=[])
 
 
 def _not_asked(case: Case) -> str:
     """Why the check is not asked whether it notices; nothing where it is."""
-    if not case.strictness.twins:
+    if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
         return "the check runs in the project's folder"
@@ -134,7 +134,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
 
 def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
     case.noticed, case.noticed_of = False, count
-    case.find("weak_test", f"The command does not notice when {blind[0]}", of_session=True, twins=blind)
+    case.find("weak_test", f"The command does not notice when {blind[0]}", of_session=True, mutants=blind)
 
 
 def _asked(
@@ -168,19 +168,19 @@ class _Notice:
         changes = case.changes
         self.own = [c for c in changes.files if c.status != "D" and case.guard.is_own(c.path)]
         self._files = case.work_in(changes, case.survey)
-        self.work = twins.of_work(self._files)
+        self.work = mutants.of_work(self._files)
         changed = {change.path for change in changes.files}
         self.named = named_in(case.asked, self._files, case.tree, gone=changed) if case.asked else []
         self.given = self._given()
-        self.expecting = twins.of_tests([*self.own, *self.given])
+        self.expecting = mutants.of_tests([*self.own, *self.given])
         self._calls = [call for each in case.runs["proof"].calls for call in (*each.recorded, *each.flows)]
-        self.answering = twins.of_answers(self._files, self._calls)
+        self.answering = mutants.of_answers(self._files, self._calls)
         self.asked: list[bool] = []  # of each changed version, whether a test noticed it
 
     @property
     def can_ask(self) -> bool:
         """Whether there is anything to change."""
-        return bool(self.work.twins or self.expecting or self.named or self.is_of_session)
+        return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def _given(self) -> list[FileChange]:
         """Test files that the check names by themselves, as they were before the work and are still."""
@@ -197,13 +197,13 @@ class _Notice:
             self._weak(f"{case.runner.tests} show nothing: {told}", True, [])
             return
         blind = self._blind([self.expecting] if self.expecting else [])
-        of_session, covered = bool(blind), frozenset[twins.Named]()
-        if not blind and self.work.twins and not (self.work.beyond and self.expecting):
-            blind, noticed = self._sabotaged(self.answering, self.work.twins)
-            covered = (self.answering or self.work.twins)[0].work
+        of_session, covered = bool(blind), frozenset[mutants.Named]()
+        if not blind and self.work.mutants and not (self.work.beyond and self.expecting):
+            blind, noticed = self._sabotaged(self.answering, self.work.mutants)
+            covered = (self.answering or self.work.mutants)[0].work
             of_session = self.is_of_session
             others = sorted(noticed - {change.path for change in self.own})[:_MOST_EXPECTING]
-            more = twins.of_tests(case.as_they_were(others)) if not self.given else None
+            more = mutants.of_tests(case.as_they_were(others)) if not self.given else None
             if more and (weak := self._blind([more])):
                 blind, of_session = weak, True
         if blind:
@@ -225,15 +225,17 @@ class _Notice:
         return any(is_test_file(change.path) or belongs(change.path, named) for change in self.own)
 
     def _weak(self, message: str, of_session: bool, blind: Sequence[str]) -> None:
-        self._case.find("weak_test", message, of_session=of_session, twins=list(blind))
+        self._case.find("weak_test", message, of_session=of_session, mutants=list(blind))
 
-    def _sabotaged(self, answering: Sequence[twins.Twin], work: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
-        """The twins of the work that stay green, where that is enough to say so; else who notices them."""
+    def _sabotaged(
+        self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
+    ) -> tuple[list[str], set[str]]:
+        """The mutants of the work that stay green, where that is enough to say so; else who notices them."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
-    def _named_functions(self, covered: frozenset[twins.Named]) -> list[str]:
+    def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
         """The functions that the item names and that are not there, or that nothing notices by themselves.
 
         Those ``covered`` were noticed together.
@@ -253,41 +255,41 @@ class _Notice:
             found.append(each.name)
         return found
 
-    def _unnoticed(self, named: NamedFunction, covered: frozenset[twins.Named]) -> Sequence[str]:
-        """The twins of this function alone that stay green, where that is enough to say so."""
+    def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
+        """The mutants of this function alone that stay green, where that is enough to say so."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
             return ()
-        work = twins.of_work(self._files, named.functions).twins
-        answering = twins.of_answers(self._files, self._calls, named.functions)
+        work = mutants.of_work(self._files, named.functions).mutants
+        answering = mutants.of_answers(self._files, self._calls, named.functions)
         return self._sabotaged(answering, work)[0] if work else ()
 
     # ---- other expectations --------------------------------------------------------------------------------------
 
-    def _blind(self, expecting: Sequence[twins.Twin]) -> list[str]:
-        """Those of these twins of the check in which most of what expects other values passes nevertheless."""
+    def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
+        """Those of these mutants of the check in which most of what expects other values passes nevertheless."""
         found: list[str] = []
-        for twin in expecting:
-            answer = self._expects_nothing(twin)
+        for mutant in expecting:
+            answer = self._expects_nothing(mutant)
             if answer is not None:
                 self.asked.append(not answer)
-                found += [twin.what] if answer else []
+                found += [mutant.what] if answer else []
         return found
 
-    def _expects_nothing(self, twin: twins.Twin) -> bool | None:
+    def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
         """Whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
 
         They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
         says how it ended with other values, the end of the run decides.
         """
         report = self._case.runs["proof"].report
-        ours = {twins.function_of(node) for node in twin.asked(report.cases)} if report else set[str]()
+        ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
         if not ours and _PART.search(self._command):
             return None
-        run = self._on_twin(twin, RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours))
+        run = self._on_mutant(mutant, RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours))
         cases = run.seen.cases
-        asked = [node for node in twin.asked(cases) if cases[node] != SKIPPED]
+        asked = [node for node in mutant.asked(cases) if cases[node] != SKIPPED]
         green = [node for node in asked if cases[node] == PASSED]
         if not asked and not run.ended:
             return None  # work may wait where it sees other values
@@ -297,29 +299,29 @@ class _Notice:
         """The line of a value, in an object that a test expects, with which that test passes whatever it is."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
-        for twin in twins.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
-            ours = {twins.function_of(node) for node in twin.asked(outcomes)}
+        for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
+            ours = {mutants.function_of(node) for node in mutant.asked(outcomes)}
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, select=ours)
-            cases = self._on_twin(twin, terms).seen.cases if ours else {}
-            for test, line in twin.lines.items():
-                ends = {cases[node] for node in cases if twins.is_one(twins.function_of(node), test)}
+            cases = self._on_mutant(mutant, terms).seen.cases if ours else {}
+            for test, line in mutant.lines.items():
+                ends = {cases[node] for node in cases if mutants.is_one(mutants.function_of(node), test)}
                 if ends == {PASSED}:
                     return line
         return ""
 
     # ---- answers of the right type -----------------------------------------------------------------------------
 
-    def _same_type(self, answering: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
-        """The twins that answer with the right type and stay green, where most of them do; else who notices them."""
+    def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
+        """The mutants that answer with the right type and stay green, where most of them do; else who notices them."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
-        for twin in answering:
+        for mutant in answering:
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_twin(twin, terms)
+            run = self._on_mutant(mutant, terms)
             stays = self._case.runner.passed(run)
             self.asked.append(not stays)
-            asked, green = asked + 1, [*green, twin.what] if stays else green
+            asked, green = asked + 1, [*green, mutant.what] if stays else green
             noticed |= self._case.runner.files_of(run.seen.failing)
             if most in (len(green), asked - len(green)):
                 break
@@ -327,30 +329,30 @@ class _Notice:
 
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
-    def _not_noticed(self, sabotaged: Sequence[twins.Twin]) -> tuple[list[str], set[str]]:
-        """The twins of the work that stay green, where no test notices any of them: a crash on the way is no test.
+    def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
+        """The mutants of the work that stay green, where no test notices any of them: a crash on the way is no test.
 
         Else none, and the files of the tests that notice one. A crash where a test asserts something counts where no
-        twin stays green.
+        mutant stays green.
         """
         green: list[str] = []
         raised = frozenset[str]()
-        for twin in sabotaged:
+        for mutant in sabotaged:
             terms = RunAsked(seconds=self._case.short_limit, keep_going=True, most_failures=_FAILURES)
-            run = self._on_twin(twin, terms)
+            run = self._on_mutant(mutant, terms)
             elsewhere = run.ended and not run.started and run.report is None and run.exit_code != 0
             self.asked.append(bool(run.seen.asserted) or elsewhere)
             if self.asked[-1]:
                 return [], self._case.runner.files_of(run.seen.asserted)
-            green += [twin.what] if self._case.runner.passed(run) else []
+            green += [mutant.what] if self._case.runner.passed(run) else []
             raised |= run.seen.in_assertions
         if raised and not green:
             self.asked[-1] = True
         return green, set()
 
-    def _on_twin(self, twin: twins.Twin, terms: RunAsked) -> Run:
+    def _on_mutant(self, mutant: mutants.Mutant, terms: RunAsked) -> Run:
         command = _PARAMETERS.sub(r"\1", self._command) if terms.select else self._command
-        return self._case.part(command, replace(terms, overlays=(Edits(twin.files),)))
+        return self._case.part(command, replace(terms, overlays=(Edits(mutant.files),)))
 
 
 def _either(blind: Sequence[str]) -> str:

@@ -406,7 +406,7 @@ class Judge:
             options=Strictness(
                 requires_red=OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
-                twins=False,
+                mutants=False,
                 outside=False,
                 timeout_seconds=self._seconds,
             ),
@@ -469,7 +469,7 @@ class Judge:
             options=Strictness(
                 requires_red=REJECT if under_way.feature.requires_red and not may_be_green else OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
-                twins=config.verification.trust != FAST,
+                mutants=config.verification.trust != FAST,
                 outside=config.verification.trust != FAST,
                 weak_rejects=config.verification.trust == STRICT,
                 timeout_seconds=self._seconds,

@@ -1,11 +1,11 @@
-"""Tests that cannot fail: told by sabotaged twins of the work and of what the tests expect."""
+"""Tests that cannot fail: told by mutants of the work and of what the tests expect."""
 
 from collections.abc import Mapping
 
 import pytest
 
 from agent_harness.verification.changes import FileChange
-from agent_harness.verification.noticing import twins
+from agent_harness.verification.noticing import mutants
 from agent_harness.verification.runner.testreport import RecordedCall
 from agent_harness.verification.verdict import Strictness
 
@@ -76,9 +76,9 @@ def test_what_a_person_wrote_before_is_the_specification(repo: JudgedProject) ->
 
 
 @pytest.mark.scenario
-def test_twins_can_be_left_out(repo: JudgedProject) -> None:
+def test_mutants_can_be_left_out(repo: JudgedProject) -> None:
     work = {"src/calc.py": SUB_CODE, SUB: IMPORTS + "def test_sub():\n    sub(5, 3)\n"}
-    assert repo.judge(work, options=Strictness(twins=False)).accepted
+    assert repo.judge(work, options=Strictness(mutants=False)).accepted
     heard: list[str] = []
     assert repo.judge(HONEST, on_step=lambda step, state, _: heard.append(f"{step} {state}")).accepted
     assert heard[-2:] == ["twins started", "twins passed"]
@@ -107,33 +107,33 @@ BODIES: Mapping[str, tuple[str, str]] = {
 
 @pytest.mark.kept("one line", "docstring", "decorated inside", "method")
 @pytest.mark.parametrize(("source", "expected"), BODIES.values(), ids=BODIES.keys())
-def test_only_bodies_are_other_in_a_twin_of_the_work(source: str, expected: str) -> None:
-    found = twins.of_work([change(source)])
-    assert found.twins[0].files["work.py"].decode() == expected
-    for twin in found.twins:
-        compile(twin.files["work.py"], "work.py", "exec")
+def test_only_bodies_are_other_in_a_mutant_of_the_work(source: str, expected: str) -> None:
+    found = mutants.of_work([change(source)])
+    assert found.mutants[0].files["work.py"].decode() == expected
+    for mutant in found.mutants:
+        compile(mutant.files["work.py"], "work.py", "exec")
 
 
 def test_only_what_was_changed_is_sabotaged() -> None:
     before = "TABLE = 1\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 1\n"
-    found = twins.of_work([change(before.replace("return 1", "return 2", 1), before)])
-    assert found.twins[0].what == "work.py::f returns None"
-    assert found.twins[0].files["work.py"].decode().count("return 1") == 1
+    found = mutants.of_work([change(before.replace("return 1", "return 2", 1), before)])
+    assert found.mutants[0].what == "work.py::f returns None"
+    assert found.mutants[0].files["work.py"].decode().count("return 1") == 1
     assert not found.beyond
-    assert twins.of_work(
+    assert mutants.of_work(
         [change(before.replace("TABLE = 1", "TABLE = 2").replace("return 1", "return 2"), before)]
     ).beyond
-    assert twins.of_work([change(before + "\n# a comment\n", before)]).twins == ()
-    assert twins.of_work([change(b"\xff\xfe"), change("def f(:\n")]).twins == ()
+    assert mutants.of_work([change(before + "\n# a comment\n", before)]).mutants == ()
+    assert mutants.of_work([change(b"\xff\xfe"), change("def f(:\n")]).mutants == ()
     one, two = "def g():\n        return 2\n", "def g():\n        return 3\n"
     of_two = f"import os\n\n\ndef f():\n    return 1\n\n\nif os.name == 'nt':\n    {one}else:\n    {two}"
     assert (
-        twins.of_work([change(of_two.replace("return 1", "return 0"), of_two)]).twins[0].what
+        mutants.of_work([change(of_two.replace("return 1", "return 0"), of_two)]).mutants[0].what
         == "work.py::f returns None"
     )
     said = 'def f():\n    """One."""\n    return 1\n'
-    assert twins.of_work([change(said.replace("One", "1"), said)]).twins == ()
-    assert twins.of_work([change(said.replace("return 1", "return 2"), said)]).twins
+    assert mutants.of_work([change(said.replace("One", "1"), said)]).mutants == ()
+    assert mutants.of_work([change(said.replace("return 1", "return 2"), said)]).mutants
 
 
 EXPECTED: Mapping[str, tuple[str, str]] = {
@@ -165,16 +165,16 @@ LEFT = {
 
 @pytest.mark.parametrize(("source", "expected"), EXPECTED.values(), ids=EXPECTED.keys())
 def test_expected_values_are_other_ones(source: str, expected: str) -> None:
-    twin = twins.of_tests([change(source)])
-    assert twin is not None
-    assert twin.files["work.py"].decode() == expected
-    assert "work.py:2" in twin.what
+    mutant = mutants.of_tests([change(source)])
+    assert mutant is not None
+    assert mutant.files["work.py"].decode() == expected
+    assert "work.py:2" in mutant.what
 
 
 @pytest.mark.kept("what must not be", "a bound", "used as input", "a message")
 @pytest.mark.parametrize("source", LEFT.values(), ids=LEFT.keys())
 def test_what_would_prove_nothing_is_left_alone(source: str) -> None:
-    assert twins.of_tests([change(source)]) is None
+    assert mutants.of_tests([change(source)]) is None
 
 
 ANSWERING = """\
@@ -203,7 +203,7 @@ def first(text):
 def test_answers_of_every_kind_have_another_one_of_their_type() -> None:
     answers = {"Stack.pop": "3 on work.Stack(items=[])", "numbers": "-1", "length": "{'n': [2]}", "words": "set(['a'])"}
     calls = [RecordedCall("work", name, "", answer) for name, answer in {**answers, "first": "work.Span(at=1)"}.items()]
-    fixed, otherwise, again = twins.of_answers([change(ANSWERING)], calls)
+    fixed, otherwise, again = mutants.of_answers([change(ANSWERING)], calls)
     text = fixed.files["work.py"].decode()
     for line in (
         "return 1000006",
@@ -215,7 +215,7 @@ def test_answers_of_every_kind_have_another_one_of_their_type() -> None:
         assert line in text
     assert otherwise.files["work.py"].count(b"@(lambda") == 4
     assert again.files["work.py"].count(b"@(lambda") == 3  # neither a generator nor a coroutine
-    assert len(twins.of_answers([change(ANSWERING)], calls, {("work.py", "length")})) == 1
+    assert len(mutants.of_answers([change(ANSWERING)], calls, {("work.py", "length")})) == 1
 
 
 MONEY = "class Money:\n    def __init__(self, *a):\n        self.a = a\n"
@@ -237,7 +237,7 @@ def test_one_value_of_an_object_is_changed(test: str, changed: list[str]) -> Non
     tests = FileChange(path="test_a.py", status="M", after=f"def test_a():\n    {test}\n".encode())
     work = FileChange(path="money.py", status="A", after=MONEY.encode())
 
-    found = twins.of_fields([tests], [work])
+    found = mutants.of_fields([tests], [work])
     assert [text in each.files["test_a.py"].decode() for each, text in zip(found, changed, strict=True)] == [
         True for _ in changed
     ]

@@ -1,9 +1,9 @@
-"""Sabotaged twins of a candidate: versions of it on which tests that can fail do fail.
+"""Mutants of a candidate: versions of it on which tests that can fail do fail.
 
-In a twin of the work every function that the session changed answers the same, whatever it is asked; in a twin of the
-tests the values that assertions expect are other ones. Tests that stay green on both twins of the work, or on the twin
-of the tests, prove nothing. Edits are made in place, so that every other byte of a file stays. What is too dynamic to
-be read is left as it is: a twin is only made of what its rules understand.
+In a mutant of the work every function that the session changed answers the same, whatever it is asked; in a mutant of
+the tests the values that assertions expect are other ones. Tests that stay green on both mutants of the work, or on the
+mutant of the tests, prove nothing. Edits are made in place, so that every other byte of a file stays. What is too
+dynamic to be read is left as it is: a mutant is only made of what its rules understand.
 """
 
 import ast
@@ -24,7 +24,7 @@ _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets i
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""What the changed functions do in each twin of the work, for people, and what they return."""
+"""What the changed functions do in each mutant of the work, for people, and what they return."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
@@ -47,7 +47,7 @@ OTHERWISE = {
         "",
     ),
 }
-"""Decorators of functions, and of generators, for twins whose answers are wrong but have the right type."""
+"""Decorators of functions, and of generators, for mutants whose answers are wrong but have the right type."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -69,7 +69,7 @@ _PASSING = re.compile(r"(?:ok|pass(?:ed)?|success|good|same|right|correct)", re.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twin:
+class Mutant:
     """One sabotaged version of a candidate."""
 
     what: str  # for people: what is other in it
@@ -90,10 +90,10 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkTwins:
-    """A twin for each of ``ANSWERS``; none where no function of the work was changed."""
+class WorkMutants:
+    """A mutant for each of ``ANSWERS``; none where no function of the work was changed."""
 
-    twins: tuple[Twin, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
@@ -108,16 +108,16 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
     return found
 
 
-def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkTwins:
-    """The twins of the Python files of the work, or of these functions in them."""
+def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkMutants:
+    """The mutants of the Python files of the work, or of these functions in them."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
     changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
     named = frozenset((c.path, name) for c, functions in changed for name in functions)
     if not named:
-        return WorkTwins()
-    return WorkTwins(
-        twins=tuple(
-            Twin(
+        return WorkMutants()
+    return WorkMutants(
+        mutants=tuple(
+            Mutant(
                 what=f"{_listed_functions(named)} {does}",
                 files={
                     c.path: _edited(c.after or b"", [_body(c.after or b"", f, answer) for f in functions.values()])
@@ -134,7 +134,7 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
-) -> tuple[Twin, ...]:
+) -> tuple[Mutant, ...]:
     """Twins in which changed functions answer with values of the type of the answers that were recorded.
 
     One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
@@ -166,7 +166,7 @@ def of_answers(
         ]
     told = _listed_functions(named)
     made = ((f"{told} {does}", _all_edited(each)) for does, each in edits.items() if each)
-    return tuple(Twin(what=what, files=files, work=named) for what, files in made)
+    return tuple(Mutant(what=what, files=files, work=named) for what, files in made)
 
 
 def _picked(
@@ -236,8 +236,8 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
     return at, at, source[at : at + function.col_offset] + f"@{by}\n".encode()
 
 
-def of_tests(files: Iterable[FileChange]) -> Twin | None:
-    """The twin in which the tests expect other values; ``None`` where they compare with none that is written out."""
+def of_tests(files: Iterable[FileChange]) -> Mutant | None:
+    """The mutant in which the tests expect other values; ``None`` where they compare with none that is written out."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -252,7 +252,7 @@ def of_tests(files: Iterable[FileChange]) -> Twin | None:
     if not edited:
         return None
     what = f"other values are expected at {_listed(places)}"
-    return Twin(what=what, files=edited, tests=frozenset(names))
+    return Mutant(what=what, files=edited, tests=frozenset(names))
 
 
 def function_of(node: str) -> str:
@@ -378,7 +378,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
     return start, end, other
 
 
-def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Twin]:
+def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
     """Twins in which each test expects one near value in one object of the work: its first value, then its last.
 
     How objects compare is for the work to say: it may leave a value out.
@@ -386,8 +386,8 @@ def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[T
     classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
     found = (_with_one_value(read, classes, at) for at in (0, -1))
-    twins = {tuple(sorted(each.files.items())): each for each in found if each.tests}
-    return list(twins.values())
+    mutants = {tuple(sorted(each.files.items())): each for each in found if each.tests}
+    return list(mutants.values())
 
 
 def _classes(change: FileChange) -> Iterator[str]:
@@ -395,7 +395,7 @@ def _classes(change: FileChange) -> Iterator[str]:
     return (node.name for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef))
 
 
-def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Collection[str], at: int) -> Twin:
+def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Collection[str], at: int) -> Mutant:
     files: dict[str, bytes] = {}
     places: dict[str, str] = {}
     for change, tree in read:
@@ -408,7 +408,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
                 edits.append(_instead(source, lines, node, _another(node, is_pattern=False, is_near=True).encode()))
                 places[f"{change.path}::{_in_class(owner, function)}"] = f"line {node.lineno} of {change.path}"
         files |= {change.path: _edited(source, edits)} if edits else {}
-    return Twin(what="one value of an object is another one", files=files, tests=frozenset(places), lines=places)
+    return Mutant(what="one value of an object is another one", files=files, tests=frozenset(places), lines=places)
 
 
 def _objects(
