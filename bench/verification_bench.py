@@ -42,7 +42,7 @@ def measure(tests: int = TESTS, seconds: float = SECONDS, rounds: int = ROUNDS) 
             between = time.perf_counter()
             _verify(root, base, candidate, tests)
             after = time.perf_counter()
-            _verify(root, base, candidate, tests, Strictness(mutants=False, outside=False))
+            _verify(root, base, candidate, tests, Strictness(mutants=False, replay=False))
             bare += between - began
             judged += after - between
             fast += time.perf_counter() - after

@@ -103,7 +103,7 @@ class JudgedProject:
     ) -> Verdict:
         """The verdict on a commit, or on a commit of these files on top of the present folder."""
         commit = candidate if isinstance(candidate, str) else self.commit(candidate)
-        settings.setdefault("options", Strictness(outside=False))  # two starts of Python
+        settings.setdefault("options", Strictness(replay=False))  # two starts of Python
         terms = {name: settings.pop(name) for name in ("options", "on_step", "stop") if name in settings}
         claim = SessionClaim(
             base=self.base,

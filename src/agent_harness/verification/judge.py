@@ -20,11 +20,11 @@ from agent_harness.verification.changes import CandidateChanges, Tree, between, 
 from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
+from agent_harness.verification.differential_replay import replay
 from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
 from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.notices import notice
-from agent_harness.verification.outside import replay
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
@@ -275,7 +275,7 @@ def _prove(case: Case) -> None:
     command, runner = case.proof, case.runner
     if command is None:
         return
-    asks = case.strictness.outside and runner.has_checkouts and runner.watches
+    asks = case.strictness.replay and runner.has_checkouts and runner.watches
     with case.step("proof"):
         run = case.run("proof", command, watched=mutants.functions_by_line(case.work) if asks else {})
         told = None

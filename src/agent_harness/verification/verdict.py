@@ -18,7 +18,7 @@ class Strictness:
     requires_red: str = REJECT  # what becomes of a proof that passes on the code before: OFF, TELL, REJECT
     lint_rejects: bool = False
     mutants: bool = True  # the proof fails where it expects something else, and on mutants of the work
-    outside: bool = True  # calls of the work answer alike where no test runner is
+    replay: bool = True  # calls of the work answer alike where no test runner is
     weak_rejects: bool = False  # tests that notice nothing reject, also where a person wrote them
     timeout_seconds: float = 1800.0  # of each command
 
@@ -109,7 +109,7 @@ class Run:
 class JudgedStep:
     """How one step of a judgement ended, with its run where it has one."""
 
-    step: str  # guard, proof, suite, older data, cross-check, red, mutants, outside, lint
+    step: str  # guard, proof, suite, older data, cross-check, red, twins, outside, lint
     state: str  # passed, warned, failed
     run: Run | None = None
     seconds: float | None = None  # of all runs of the step; none where there was no run

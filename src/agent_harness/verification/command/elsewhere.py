@@ -43,7 +43,7 @@ _FORMATTED = re.compile(
 def elsewhere(case: Case) -> None:
     """Reject a check that fails as a person runs it; one of whose calls none could be replayed is only checked."""
     runner = case.runner
-    if not isinstance(runner, CommandRunner) or not case.strictness.outside or case.proof is None:
+    if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
     if runner.in_place or case.red_before == GREEN or not (_is_unasked(case) or _looks_around(case)):
         return

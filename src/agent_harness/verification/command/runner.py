@@ -91,7 +91,7 @@ class CommandCheck:
         return Strictness(
             requires_red=self.requires_red,
             mutants=self.trust != FAST,
-            outside=self.trust != FAST,
+            replay=self.trust != FAST,
             weak_rejects=self.trust == STRICT,
             timeout_seconds=self.timeout_seconds,
         )

@@ -407,7 +407,7 @@ class Judge:
                 requires_red=OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 mutants=False,
-                outside=False,
+                replay=False,
                 timeout_seconds=self._seconds,
             ),
         )
@@ -470,7 +470,7 @@ class Judge:
                 requires_red=REJECT if under_way.feature.requires_red and not may_be_green else OFF,
                 lint_rejects=not config.quality.warn_on_lint_errors,
                 mutants=config.verification.trust != FAST,
-                outside=config.verification.trust != FAST,
+                replay=config.verification.trust != FAST,
                 weak_rejects=config.verification.trust == STRICT,
                 timeout_seconds=self._seconds,
             ),
