@@ -658,7 +658,7 @@ def test_options_of_a_person(repo: JudgedProject, words: str) -> None:
 def test_a_python_that_takes_no_plugin_is_asked_without_it(repo: JudgedProject) -> None:
     isolated = PY.replace(" -m pytest", " -I -m pytest")
     verdict = judged(repo, isolated, ADDED)
-    assert "agent_harness_witness" not in verdict.output, verdict
+    assert "agent_harness_recorder" not in verdict.output, verdict
 
 
 # ---- other ways to run pytest ----------------------------------------------------------------------------------------

@@ -485,7 +485,7 @@ def test_files_that_the_commands_start_and_plugins_that_the_base_loads() -> None
         "lib/typing.py",
         "pytest.cpython-311-x86_64-linux-gnu.so",
         "odd.pth",
-        "agent_harness_witness.py",
+        "agent_harness_recorder.py",
     ],
 )
 def test_files_that_shadow_the_runner_or_the_standard_library(path: str) -> None:

@@ -353,7 +353,7 @@ def test_tests_do_not_see_where_they_report(make_repo: Make) -> None:
         "    assert 'address' not in os.environ['AGENT_HARNESS_WITNESS']\n"
         "    assert 'PYTEST_ADDOPTS' not in os.environ\n"
         "def test_inner(tmp_path):\n    (tmp_path / 'test_in.py').write_text('def test_no(): assert False')\n"
-        "    words = [sys.executable, '-m', 'pytest', '-p', 'agent_harness_witness', str(tmp_path)]\n"
+        "    words = [sys.executable, '-m', 'pytest', '-p', 'agent_harness_recorder', str(tmp_path)]\n"
         "    assert subprocess.run(words).returncode == 1\n"
     )
     repo = make_repo(project(text))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agent_harness.kernel.shell.reader import ShellCommand, read
 from agent_harness.kernel.shell.wrappers import LAUNCHERS, name_of, program_at
 
-WITNESS = "agent_harness_witness"
+RECORDER = "agent_harness_recorder"
 _PYTEST = frozenset({"pytest", "py.test"})
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -108,14 +108,14 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """The pytest options that make a run report: JUnit XML with files, our witness, no state of earlier runs.
+    """The pytest options that make a run report: JUnit XML with files, the run recorder, no state of earlier runs.
 
     ``keep_going`` is for a suite: a stub that fails, or a test module that cannot be imported yet, stops nobody else.
     ``root`` is the folder that ids start from, for a project without settings of its own. Installed plugins that are
     ``blocked`` are not loaded.
     """
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
-    options += ["-o", f"cache_dir={cache}", "-p", WITNESS]
+    options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
     options += [f"--rootdir={root}"] if root else []
     options += without_plugins(blocked)
     return options + (list(KEEP_GOING) if keep_going else [])

@@ -52,7 +52,7 @@ _ON = frozenset({"true", "1", "yes", "on"})
 _STRICT_OPTION = re.compile(r"--strict-(markers|config)")
 _ERROR_FILTER = re.compile(r"error(:[^:]*(:\w*(:[\w.]*)?)?)?")  # a category with a dot would be imported
 _RUNNER_MODULES = frozenset(
-    {"pytest", "_pytest", "py", "pluggy", "iniconfig", "xdist", "execnet", "pytest_timeout", "agent_harness_witness"}
+    {"pytest", "_pytest", "py", "pluggy", "iniconfig", "xdist", "execnet", "pytest_timeout", "agent_harness_recorder"}
     | {"agent_harness_calls"}
 )
 _START_MODULES = frozenset({"sitecustomize", "usercustomize"})

@@ -94,8 +94,8 @@ class Run:
     over_limit: str = ""  # what it took of the machine that it may not, as the end of a sentence; it was ended then
     notes: tuple[str, ...] = ()  # what was left out, such as a folder that could not be lent
     calls: tuple[Calls, ...] = ()  # of each test runner in it, where they were watched, or made again
-    seen: Report = field(default_factory=Report)  # what the witness was told, also of a run that is not believed
-    started: bool = False  # a pytest with the witness, that takes our options
+    seen: Report = field(default_factory=Report)  # what the run recorder was told, also of a run that is not believed
+    started: bool = False  # a pytest with the run recorder, that takes our options
     rewritten: tuple[str, ...] = ()  # files of the commit that are no longer as they were; asked of the proof
     goes_on: bool = False  # a pytest failed, and another one was started after it, or the command ended with 0
 

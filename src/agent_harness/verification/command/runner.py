@@ -1,7 +1,7 @@
 """How any command that proves something is run: in a checkout of our own, watched where it may start pytest.
 
-Each pytest that the command starts runs with the witness of ``runner``, where it can be loaded: an exit status of 0 is
-believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
+Each pytest that the command starts runs with the run recorder of ``runner``, where it can be loaded: an exit status of
+0 is believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
 person wrote, are no proof.
 """
 
@@ -140,7 +140,7 @@ class CommandRunner(Runner):
         self._base, self._named = base, named or Named()
         self._tree = tree or Tree((), lambda _: None)
         self._ignored: list[str] | None = None
-        self._before: Run | None = None  # with the witness on the code before
+        self._before: Run | None = None  # with the run recorder on the code before
         self.watches = self._may_run_pytest(parse(check.command))
 
     def look_around(self) -> list[Finding]:
@@ -178,7 +178,7 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, reach)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """With the witness where it may run pytest, and that can be loaded.
+        """With the run recorder where it may run pytest, and that can be loaded.
 
         What it makes of tests that fail is its own affair where it does so on the code before as well. One that fails
         before any pytest has taken our options is run without them, since they may be the reason. One that passes
@@ -315,7 +315,7 @@ class CommandRunner(Runner):
 
     @property
     def _known_before(self) -> Run:
-        """The command with the witness on the code before; run once, where something asks for it."""
+        """The command with the run recorder on the code before; run once, where something asks for it."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:

@@ -29,18 +29,18 @@ from agent_harness.verification.runner.check_home import kept_of_home, variables
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.testreport import (
     PLUGIN_FOLDER,
-    WITNESS_VARIABLE,
+    RECORDER_VARIABLE,
     RecordedCall,
+    RecordedSession,
     Report,
     ReportProblem,
-    Witness,
-    WitnessedSession,
+    RunRecorder,
     believed,
     check_sessions,
     merged,
     read_cases,
     read_junit,
-    witness_settings,
+    recorder_settings,
 )
 from agent_harness.verification.verdict import Run
 
@@ -106,7 +106,7 @@ class Watched(NamedTuple):
     """Return the report of a run in which each pytest had our plugin."""
 
     done: process.Completed
-    sessions: dict[int, WitnessedSession]
+    sessions: dict[int, RecordedSession]
     report: Path
 
     def seen(self, run: Run) -> Run:
@@ -140,9 +140,9 @@ class TestStart:
         report = self._report()
         private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
-        with Witness(private) as seen, _led_to_ours(checkout.cwd, scripts):
+        with RunRecorder(private) as seen, _led_to_ours(checkout.cwd, scripts):
             calls = [[each.module, each.name, each.arguments] for each in asked.again]
-            told = witness_settings(
+            told = recorder_settings(
                 seen.address,
                 project=self.project,
                 keep=self.kept,
@@ -152,7 +152,7 @@ class TestStart:
                 again=_written(private / "calls.json", calls),
                 root=checkout.cwd,
             )
-            done = self._run(asked, report, {WITNESS_VARIABLE: told})
+            done = self._run(asked, report, {RECORDER_VARIABLE: told})
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
@@ -225,7 +225,7 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """While scripts of shells and make that set the search path for modules have the folder of the witness on it."""
+    """While shell scripts and makefiles set the module search path, keep the folder of the run recorder on it."""
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -420,7 +420,7 @@ def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: 
         return None, str(problem)
 
 
-def _believed(sessions: dict[int, WitnessedSession], report: Path, done: process.Completed, *, plain: bool) -> Report:
+def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.Completed, *, plain: bool) -> Report:
     if not sessions and not plain:
         raise ReportProblem("no test report was written; another runner than pytest writes JUnit XML to {report}")
     check_sessions(sessions)

@@ -3,7 +3,7 @@
 A report is untrusted input: the tests that wrote it belong to an agent. Missing, torn, oversized, linked or
 entity-carrying files are a ``ReportProblem``; they are never half a report.
 
-The plugin is ``plugin/agent_harness_witness.py``. Its lines come through a named pipe that is drained at once, so a
+The plugin is ``plugin/agent_harness_recorder.py``. Its lines come through a named pipe that is drained at once, so a
 test that was seen failing stays failed, whatever the report says afterwards. A run without a session that finished,
 with tests that were collected and never started, or with a patched runner is no run that can be believed.
 """
@@ -25,7 +25,7 @@ PASSED, FAILED, ERROR, SKIPPED = "passed", "failed", "error", "skipped"
 _WORST_FIRST = (ERROR, FAILED, PASSED, SKIPPED)
 _MARKS = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
 PLUGIN_FOLDER = Path(__file__).with_name("plugin")
-WITNESS_VARIABLE = "AGENT_HARNESS_WITNESS"
+RECORDER_VARIABLE = "AGENT_HARNESS_WITNESS"
 _LINE_BYTES = 1024 * 1024
 _SESSIONS_LIMIT = 10_000
 _IDS_LIMIT = 1_000_000
@@ -238,7 +238,7 @@ def _number(text: str | None) -> float:
 
 
 @dataclass(slots=True)
-class WitnessedSession:
+class RecordedSession:
     """One pytest session, as the plugin reported it."""
 
     takes_options: bool = False  # ours, by which it writes a report
@@ -293,12 +293,12 @@ class WitnessedSession:
         self.outcomes[name] = new
 
 
-class Witness:
+class RunRecorder:
     """A context: makes the pipe and reads it until the run is over; then ``sessions`` says what the plugin reported."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
-        self.sessions: dict[int, WitnessedSession] = {}
+        self.sessions: dict[int, RecordedSession] = {}
         self._end = secrets.token_hex(32).encode()
 
     def __enter__(self) -> Self:
@@ -328,12 +328,12 @@ class Witness:
         try:
             process, kind, *rest = json.loads(line)
             if len(self.sessions) < _SESSIONS_LIMIT or process in self.sessions:
-                self.sessions.setdefault(int(process), WitnessedSession()).take(str(kind), rest)
+                self.sessions.setdefault(int(process), RecordedSession()).take(str(kind), rest)
         except (ValueError, TypeError, IndexError, RecursionError):
             return  # not a line of ours: a test found the pipe
 
 
-def witness_settings(
+def recorder_settings(
     address: str,
     *,
     project: Path | None,
@@ -363,7 +363,7 @@ def witness_settings(
     return json.dumps(values)
 
 
-def check_sessions(sessions: Mapping[int, WitnessedSession]) -> None:
+def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
     """Raises ``ReportProblem`` unless there were sessions and each of them came to its end undisturbed."""
     if not sessions:
         raise ReportProblem("pytest did not start, or not with our plugin; see the output")
@@ -371,7 +371,7 @@ def check_sessions(sessions: Mapping[int, WitnessedSession]) -> None:
         _check(session)
 
 
-def believed(sessions: Mapping[int, WitnessedSession], cases: list[ReportedCase], seconds: float) -> Report:
+def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
     """The report of a run whose JUnit XML agrees with what the plugin reported; ids are the runner's own node ids.
 
     ``ReportProblem`` when it does not.
@@ -383,7 +383,7 @@ def believed(sessions: Mapping[int, WitnessedSession], cases: list[ReportedCase]
     return merged(sessions, seconds)
 
 
-def merged(sessions: Mapping[int, WitnessedSession], seconds: float = 0.0) -> Report:
+def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
     """What the plugin reported of all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
@@ -395,7 +395,7 @@ def merged(sessions: Mapping[int, WitnessedSession], seconds: float = 0.0) -> Re
     )
 
 
-def _check(session: WitnessedSession) -> None:
+def _check(session: RecordedSession) -> None:
     if session.finished is None:
         where = f" in {session.last}" if session.last else ""
         raise ReportProblem(f"the test run ended before its session was over{where}")

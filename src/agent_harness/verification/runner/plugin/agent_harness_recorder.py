@@ -329,7 +329,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         _say("around", _around())
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["agent_harness_witness"] = _told
+        output["agent_harness_recorder"] = _told
     for at in range(0, len(_told["opened"]), 1000):
         _say("opened", _told["opened"][at : at + 1000])
     _say("finish", int(exitstatus), _told["patched"][:20], sorted(set(_told["foreign"]))[:20])
@@ -338,5 +338,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """What a worker of xdist saw joins what the controller saw."""
-    for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_witness", {}).items():
+    for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_recorder", {}).items():
         _told[key] += values
