@@ -78,7 +78,12 @@ def test_a_round_that_was_not_recorded_is_no_success(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("", "not a recording"), ("{}\n", "no recording"), ('{"cassette": 2}\n', "format 2"), ("junk\n", "no recording")],
+    [
+        ("", "not a recording"),
+        ("{}\n", "not a recording"),
+        ('{"cassette": 2}\n', "format 2"),
+        ("junk\n", "not a recording"),
+    ],
 )
 def test_what_is_no_recording_is_one_clear_line(text: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(text)
@@ -197,7 +202,7 @@ def test_a_recording_that_cannot_be_written_does_not_end_the_session(tmp_path: P
         recording=Recording(tmp_path / "link"),
     )
     assert outcome.ok
-    assert any("not a recording" in problem for problem in outcome.problems)
+    assert any("no recording" in problem for problem in outcome.problems)
     assert (tmp_path / "elsewhere").read_text() == "mine"
 
 

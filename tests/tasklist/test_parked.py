@@ -22,7 +22,7 @@ def parked(tmp_path: Path) -> TaskListProject:
 
 def test_it_is_parked_and_not_failed(parked: TaskListProject) -> None:
     shown = parked.harness("status").out
-    assert f"[parked] a: Title of a (1/3)   {QUESTION}" in shown
+    assert f"[parked] a: Title of a (1/3): {QUESTION}" in shown
     assert "Tasks: 0 completed, 0 failed, 0 in progress, 0 pending, 0 blocked, 1 parked, 1 in all" in shown
     (row,) = json.loads(parked.harness("status", "--json").out)["tasks"]
     assert (row["status"], row["state"], row["attempts"], row["max_attempts"]) == ("failed", "needs you", 1, 3)

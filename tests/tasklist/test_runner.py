@@ -618,7 +618,7 @@ def test_a_run_that_can_complete_nothing_is_not_advised(tmp_path: Path) -> None:
     added = found.harness("add", "Another")
     assert added.out.splitlines()[-1] == f"next: {wanted}"
     assert found.harness("task", "set", "t-1", "validation.command=true").code == 0
-    assert found.harness("status").out.splitlines()[-1] == "next: harness run"
+    assert "next       harness run" in found.harness("status").out.splitlines()
 
 
 @pytest.mark.parametrize("words", [(), ("--workers", "2")], ids=["serial", "parallel"])

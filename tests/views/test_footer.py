@@ -262,6 +262,6 @@ def test_a_slice_of_a_long_task_has_them_and_ends_with_what_it_came_to(
         run.program.close(force=True)
     told = "\n".join(run.all_lines)
     assert "Ctrl-C" not in told
-    for said in ("proven     none in this run; 0 of 1 in all", "1 session", "next: lth status .", '"decision": "run"'):
+    for said in ("proven     none in this run; 0 of 1 in all", "1 session", "next: lth status .", "decision:   run"):
         assert said in told, told
     assert not LongTaskProject.of_book(tmp_path / "plain").run("true").err.count("proven")

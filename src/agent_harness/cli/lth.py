@@ -350,9 +350,9 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
     if not isinstance(answer, dict) or not is_terminal():
         return answer
-    from agent_harness.cli import lth_text
+    from agent_harness.views import long_task_text
 
-    return "\n".join(lth_text.lines(command, answer, folder))
+    return "\n".join(long_task_text.lines(command, answer, folder))
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:

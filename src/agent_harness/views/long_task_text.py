@@ -34,7 +34,7 @@ def lines(command: str, answer: JsonObject, place: str) -> list[str]:
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
     copied = str(answer.get(_COPIED.get(command, "")) or "").rstrip().split("\n")
     whole = [*map(printable, copied), ""] if copied != [""] else []
-    return [*whole, *shown, f"{'next:':<11} {following.format(place=quoted(place))}"]
+    return [*whole, *shown, *([f"{'next:':<11} {following.format(place=quoted(place))}"] if following else [])]
 
 
 _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
@@ -42,10 +42,10 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """The command to type now; ``{place}`` stands for the task."""
+    """Return the command to type now; ``{place}`` stands for the task. Empty if the summary of a slice has named it."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
-        return "lth status {place}"
+        return ""
     if isinstance(decision, str):
         return _NEXT.get(decision, "lth status {place}")
     if command == "verify":
