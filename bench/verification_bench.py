@@ -17,8 +17,8 @@ from pathlib import Path
 import timing
 
 from agent_harness.kernel.git import Git
-from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.judge import judge
+from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner.environment import resolve
 from agent_harness.verification.verdict import Strictness
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
-from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.judge import judge
+from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner.environment import RunEnvironment, resolve
 from agent_harness.verification.verdict import Strictness, Verdict
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
-from agent_harness.verification.duties import behind, of_command
-from agent_harness.verification.guard import Duty, Survey, survey
+from agent_harness.verification.guard import ProtectedFiles, Survey, survey
+from agent_harness.verification.protected_files import behind, of_command
 from agent_harness.verification.runner_config import is_test_file
 
 Files = Mapping[str, str | None]
@@ -48,10 +48,10 @@ def surveyed(
     base: Files = BASE,
     links: Collection[str] = (),
     test_files: Collection[str] = (OWN,),
-    **duty: Any,
+    **protection: Any,
 ) -> Survey:
-    given: dict[str, Any] = {"protected": (OLD,), **duty}
-    return survey(changes(files, base=base, links=links), Duty(test_files=test_files, **given))
+    given: dict[str, Any] = {"protected": (OLD,), **protection}
+    return survey(changes(files, base=base, links=links), ProtectedFiles(test_files=test_files, **given))
 
 
 def rejecting(found: Survey) -> set[str]:
@@ -462,9 +462,9 @@ def test_a_conftest_behind_a_link_cannot_be_read() -> None:
 
 def test_files_that_the_commands_start_and_plugins_that_the_base_loads() -> None:
     base = {**BASE, "run.sh": "pytest\n", "tests/plug.py": "def pytest_configure():\n    pass\n"}
-    duty = {"runner_files": ["run.sh"], "plugins": ["plug"]}
-    assert rejecting(surveyed({"run.sh": "true\n"}, base=base, **duty)) == {"runner_config_changed"}
-    assert rejecting(surveyed({"tests/plug.py": HOOK}, base=base, **duty)) == {"runner_config_changed"}
+    protection = {"runner_files": ["run.sh"], "plugins": ["plug"]}
+    assert rejecting(surveyed({"run.sh": "true\n"}, base=base, **protection)) == {"runner_config_changed"}
+    assert rejecting(surveyed({"tests/plug.py": HOOK}, base=base, **protection)) == {"runner_config_changed"}
     assert rejecting(surveyed({".venv/bin/pytest": "true"}, runner_files=[".venv/bin/pytest"])) == {
         "runner_config_changed"
     }
@@ -687,8 +687,8 @@ def test_new_files_that_pick_the_tests_or_their_program(files: Files, found: set
 def test_tests_that_a_pattern_finds_were_there_as_well() -> None:
     new = FileChange(path="tests/__init__.py", status="A", before=None, after=b"def load_tests(*_):\n    return 0\n")
     before = frozenset({"tests/check_a.py"})
-    duty = Duty(tests={"tests", *before}, alone=True)
-    assert rejecting(survey(CandidateChanges(files=(new,), before=before, after=before | {new.path}), duty))
+    protection = ProtectedFiles(tests={"tests", *before}, alone=True)
+    assert rejecting(survey(CandidateChanges(files=(new,), before=before, after=before | {new.path}), protection))
 
 
 @pytest.mark.parametrize("path", ["t/table.t", "crates/a/tests/rle.rs", "pkg/a_test.go", "web/__tests__/a.js"])

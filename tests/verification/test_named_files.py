@@ -6,8 +6,8 @@ import pytest
 
 from agent_harness.verification.changes import CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.named_files import EVERYTHING, Named, named_by
-from agent_harness.verification.duties import of_command
 from agent_harness.verification.guard import survey
+from agent_harness.verification.protected_files import of_command
 from agent_harness.verification.verdict import Finding
 
 NODE_TEST = '{"scripts": {"test": "node --test"}}'
@@ -201,8 +201,8 @@ def test_a_new_file_that_the_item_names_may_set_values(text: str, said: str | No
     tree = Tree(files.keys(), files.get, {})
     new = FileChange(path="config.mk", status="A", after=text.encode())
     changes = CandidateChanges(files=(new,), before=frozenset(files), after=frozenset({*files, new.path}))
-    duty = of_command(tree, named_by("make check", tree), asked="config.mk defines VERSION = 1.4.0")
-    findings = survey(changes, duty).findings
+    protection = of_command(tree, named_by("make check", tree), asked="config.mk defines VERSION = 1.4.0")
+    findings = survey(changes, protection).findings
     assert [(said or "") in each.message for each in findings] == ([True] if said else [])
 
 

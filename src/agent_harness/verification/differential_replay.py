@@ -45,7 +45,7 @@ def replay(case: Case) -> None:
         runner.place(case.candidate, neutral=True) as plain,
     ):
         variables = plain_variables_for(
-            runner.plain_variables(plain), command.variables, seen[at], case.guard.duty.variables
+            runner.plain_variables(plain), command.variables, seen[at], case.guard.protection.variables
         )
 
         def from_a_test(calls: Sequence[RecordedCall]) -> Sequence[str | None]:
@@ -66,7 +66,7 @@ def replay(case: Case) -> None:
                 stop=case.stop,
             )
 
-        case.replayed = found = difference(seen[at], from_a_test, from_a_program, case.guard.duty.conftests)
+        case.replayed = found = difference(seen[at], from_a_test, from_a_program, case.guard.protection.conftests)
         case.check_stop()
         if found.told:
             case.find("answers_differ", found.told, calls=list(found.names))

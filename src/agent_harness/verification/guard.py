@@ -1,9 +1,8 @@
 """Rules on what a candidate changes of the files that decide about it, before anything of it is run.
 
 Protected files in, findings out; ``survey`` is the front door. A ``CRITICAL`` finding rejects. Which files decide,
-which are freed and in which words that is said is a ``Duty``; ``duties`` makes it for each protocol. Paths are relative
-to the project.
-Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5.
+which are freed and in which words that is said is a ``ProtectedFiles``; ``protected_files`` makes it for each protocol.
+Paths are relative to the project. Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5.
 """
 
 import os
@@ -63,7 +62,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class ProtectedFiles:
     """The tests that a session or an attempt was given, and the files that it must not change."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
@@ -117,9 +116,9 @@ def is_read(path: str) -> bool:
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
 
-def decides(path: str, duty: Duty) -> bool:
+def decides(path: str, protection: ProtectedFiles) -> bool:
     """Whether the content of a file says something about the proof of one command."""
-    return duty.checks.loads(path) or is_read(path) or is_test_side(path, duty)
+    return protection.checks.loads(path) or is_read(path) or is_test_side(path, protection)
 
 
 def file_of(node: str) -> str:
@@ -132,13 +131,13 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
-def is_test_side(path: str, duty: Duty) -> bool:
+def is_test_side(path: str, protection: ProtectedFiles) -> bool:
     """Whether a path, by its name, is one of the tests that judge, or what they stand on."""
-    if path in duty.tests:  # a runner is given it, whatever it is called
+    if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
-        return EVERYTHING in duty.tests or belongs(path, duty.tests)
-    return (is_conftest(path) or in_test_folder(path)) and _above_or_below(path, duty.tests)
+        return EVERYTHING in protection.tests or belongs(path, protection.tests)
+    return (is_conftest(path) or in_test_folder(path)) and _above_or_below(path, protection.tests)
 
 
 def _above_or_below(path: str, tests: Collection[str]) -> bool:
@@ -151,16 +150,16 @@ def _above_or_below(path: str, tests: Collection[str]) -> bool:
     return any(folder.is_relative_to(place) or place.is_relative_to(folder) for place in places)
 
 
-def survey(changes: CandidateChanges, duty: Duty) -> Survey:
+def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     """The findings on a candidate, and the classification of its changed files."""
-    sides = {change.path: _Kind(change.path, changes, duty) for change in changes.files}
-    moved = _moved(changes, sides, duty)
+    sides = {change.path: _Kind(change.path, changes, protection) for change in changes.files}
+    moved = _moved(changes, sides, protection)
     judged = [change for change in changes.files if change.path not in moved]
-    findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, duty)]
-    findings += _own_tests(changes, sides, duty)
-    findings = [weighed for each in findings for weighed in _weighed(each, changes, duty)]
+    findings = [finding for change in judged for finding in _judge(change, sides[change.path], changes, protection)]
+    findings += _own_tests(changes, sides, protection)
+    findings = [weighed for each in findings for weighed in _weighed(each, changes, protection)]
     findings += [test_moved(old, new) for old, new in moved.items()]
-    findings += [found for c in judged if duty.frees(c.path) for found in _weakened(c, sides[c.path])]
+    findings += [found for c in judged if protection.frees(c.path) for found in _weakened(c, sides[c.path])]
     texts = {change.path: change.before for change in changes.files}
     olders = {new: texts[old] for old, new in moved.items()}
     side = [replace(c, before=olders.get(c.path, c.before)) for c in changes.files if sides[c.path].test_side]
@@ -174,36 +173,36 @@ def survey(changes: CandidateChanges, duty: Duty) -> Survey:
     return Survey(
         findings=tuple(findings),
         test_side=tuple(path for path, kind in sides.items() if kind.test_side),
-        kept=tuple(p for p, kind in sides.items() if kind.kept and changes.before and not duty.frees(p)),
-        released=tuple(path for path in sides if duty.frees(path)),
+        kept=tuple(p for p, kind in sides.items() if kind.kept and changes.before and not protection.frees(p)),
+        released=tuple(path for path in sides if protection.frees(path)),
         moved=moved,
         gained=frozenset(f"{c.path}::{name}" for c in grown for name in sources.new_tests(c.before, c.after)),
-        read=tuple(path for path, kind in sides.items() if kind.read and not duty.frees(path)),
+        read=tuple(path for path, kind in sides.items() if kind.read and not protection.frees(path)),
         needs_cross_check=bool(out or moved or grown or more) or any(map(_acts, side)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The rules on a candidate of one item, by its duty; ``later`` is what other items have from others to come."""
+    """The rules on a candidate of one item, by its protected files; ``later`` is what other items have from others to come."""
 
-    duty: Duty
+    protection: ProtectedFiles
     tree: Tree  # of the base
-    later: Duty | None = None
+    later: ProtectedFiles | None = None
     now: Named | None = None  # what the command names of the candidate: of what was there before, as it was
 
     @property
     def own_tests(self) -> Collection[str]:
         """Files and folders of the tests of this item."""
-        return self.duty.tests if self.duty.alone else self.duty.test_files
+        return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
         """Whether the rules look at the content of a file."""
-        return any(decides(path, each) for each in (self.duty, self.later) if each)
+        return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
         """What speaks against the changes, and to which side they belong."""
-        found = survey(changes, self.duty)
+        found = survey(changes, self.protection)
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
         others = [each for each in more if each.data.get("path") not in known and each not in found.findings]
@@ -211,13 +210,15 @@ class Guard:
 
     def has_rule(self, path: str) -> bool:
         """Whether a changed path is judged by a rule of its own, or a person has said that it may change."""
-        duty = self.duty
-        ruled = (duty.checks.files, duty.runner_files, duty.read, duty.story)
-        return duty.frees(path) or any(path in each for each in ruled)
+        protection = self.protection
+        ruled = (protection.checks.files, protection.runner_files, protection.read, protection.story)
+        return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
         """Whether a changed path is one of the tests of this item, or what they stand on."""
-        return is_test_side(path, self.duty) if self.duty.alone else belongs(path, self.duty.test_files)
+        return (
+            is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
+        )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
         """The changed paths that a run on the code before takes from the candidate.
@@ -229,13 +230,13 @@ class Guard:
 
     def new_checks(self, changes: CandidateChanges) -> set[str]:
         """The scripts, makefiles and settings by which the command checks, and that the work has brought."""
-        named = self.now.files if self.now and self.duty.alone else frozenset[str]()
+        named = self.now.files if self.now and self.protection.alone else frozenset[str]()
         new = {c.path for c in changes.files if c.status == "A" and not c.link}
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
         """Whether a file that the command names is one that judges by its name, or by the goals that are asked."""
-        now = self.now or self.duty.checks
+        now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
@@ -245,14 +246,16 @@ class Guard:
         Never files of the work: what is new counts where it is a test by its name, or a check that the command names.
         Where the command names tests, no others are asked: those it does not run.
         """
-        changed, named = {change.path: change for change in changes.files}, self.now or self.duty.checks
+        changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
         own = {path for path in (*named.scripts, *named.makefiles) if not is_runner_config(path)}
-        given = {*named.tests} if self.duty.alone else {*self.duty.tests}  # by their paths, whatever they are called
+        given = (
+            {*named.tests} if self.protection.alone else {*self.protection.tests}
+        )  # by their paths, whatever they are called
         tests = {path for path in changes.after if is_test_file(path) and (path in changed or self.is_own(path))}
         asked = {path for path in tests if belongs(path, given)}
         paths = ((own | given) & changes.after) | (asked if asked and EVERYTHING not in given else tests)
-        known = {*changes.before, *self.duty.tests, *new}
+        known = {*changes.before, *self.protection.tests, *new}
         paths = {path for path in paths if path not in changed or is_test_file(path) or path in known}
         files = self._contents(sorted(paths)[:_MOST_OF_CHECK], changed)
         texts = " ".join((*named.texts, *(text.decode("utf-8", "surrogateescape") for text in files.values())))
@@ -277,21 +280,21 @@ def released_by(finding: Finding) -> list[str]:
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 
 
-def _weighed(finding: Finding, changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
+def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
     """The finding as it counts: a file may be released, and where nothing was judged yet no setting bends it."""
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
-    if (finding.code in PROTECTED or (is_product and duty.alone)) and duty.frees(path):
+    if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
         told = replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
-        yield from [told] if duty.words.notes_allowed else []
-    elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, duty):
+        yield from [told] if protection.words.notes_allowed else []
+    elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, protection):
         yield replace(finding, severity=IMPORTANT)
     else:
         yield finding
 
 
-def _begins(changes: CandidateChanges, duty: Duty) -> bool:
+def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
     """Whether there was nothing yet that new settings of a runner could bend."""
-    known = changes.before & {*duty.tests} if duty.alone else changes.before
+    known = changes.before & {*protection.tests} if protection.alone else changes.before
     return not (known or any(map(is_test_file, changes.before)))
 
 
@@ -312,21 +315,26 @@ def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
 class _Kind:
     """To which side a changed path belongs."""
 
-    def __init__(self, path: str, changes: CandidateChanges, duty: Duty) -> None:
-        by_name = is_test_side(path, duty)
-        is_plugin = _module_names(path) & set(duty.plugins) != set()
-        self.own = belongs(path, duty.test_files)
-        self.shared = self.own and belongs(path, duty.protected)
-        self.conftest = is_plugin or (is_conftest(path) and _above_or_below(path, duty.tests))
-        self.config = bool(duty.tests) and is_runner_config(path)
-        self.test = self.own or belongs(path, duty.protected) or path in duty.older or (is_test_file(path) and by_name)
+    def __init__(self, path: str, changes: CandidateChanges, protection: ProtectedFiles) -> None:
+        by_name = is_test_side(path, protection)
+        is_plugin = _module_names(path) & set(protection.plugins) != set()
+        self.own = belongs(path, protection.test_files)
+        self.shared = self.own and belongs(path, protection.protected)
+        self.conftest = is_plugin or (is_conftest(path) and _above_or_below(path, protection.tests))
+        self.config = bool(protection.tests) and is_runner_config(path)
+        self.test = (
+            self.own
+            or belongs(path, protection.protected)
+            or path in protection.older
+            or (is_test_file(path) and by_name)
+        )
         self.support = by_name and not (self.test or self.conftest or self.config)
         self.was_there = path in changes.before
         self.test_side = self.test or self.conftest or by_name
-        self.given = self.was_there and (path in duty.given or (duty.alone and self.test_side))
+        self.given = self.was_there and (path in protection.given or (protection.alone and self.test_side))
         self.left = self.support and path not in changes.after and not _holds_files(path, changes.after)
-        decides = self.test_side or self.config or path in duty.runner_files
-        self.read = path in duty.read and self.was_there and not decides
+        decides = self.test_side or self.config or path in protection.runner_files
+        self.read = path in protection.read and self.was_there and not decides
         self.kept = self.conftest or self.shared or (self.support and self.was_there and not self.left)
 
 
@@ -342,36 +350,36 @@ def _module_names(path: str) -> set[str]:
     return {".".join(parts[at:]) for at in range(len(parts))}
 
 
-def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, duty: Duty) -> Iterator[Finding]:
+def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
     """The findings on one changed path."""
-    if duty.python and (why := shadows(change, changes, duty.import_roots)):
+    if protection.python and (why := shadows(change, changes, protection.import_roots)):
         message = f"{change.path} is not accepted: {why}; another name avoids this."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
-    if change.leads_out and not (kind.test_side or kind.config or change.path in duty.checks.files):
+    if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
         message = f"{change.path} is not accepted: it is a link to {change.leads_out}, outside of the repository."
         yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
-    if loaded := _of_commands(change, kind, duty):
+    if loaded := _of_commands(change, kind, protection):
         yield loaded
-    elif kind.was_there and not kind.test and change.path in duty.checks.files:
+    elif kind.was_there and not kind.test and change.path in protection.checks.files:
         return  # what commands lead to has its own rules, and keeps to them
     elif kind.conftest:
-        yield from conftest_findings(change, duty)
+        yield from conftest_findings(change, protection)
     elif kind.config:
-        yield from settings_findings(change, duty)
+        yield from settings_findings(change, protection)
     elif kind.test_side:
-        yield from _of_tests(change, kind, duty)
-    elif duty.python and duty.tests:
-        yield from _of_product(change, kind, duty)
+        yield from _of_tests(change, kind, protection)
+    elif protection.python and protection.tests:
+        yield from _of_product(change, kind, protection)
 
 
-def _of_tests(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
+def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
     """The findings on a changed test, or on what tests stand on."""
     if not kind.own and change.path.endswith(".py") and _picks_tests(change.after) and not _picks_tests(change.before):
-        yield _config(change, "it defines load_tests, which picks the tests that run", duty)
+        yield _config(change, "it defines load_tests, which picks the tests that run", protection)
     elif kind.shared:
-        yield from _shared_test(change, duty)
+        yield from _shared_test(change, protection)
     elif kind.given:
-        yield from _given_test(change, duty)
+        yield from _given_test(change, protection)
     elif kind.test and kind.was_there and not kind.own:
         yield from _older_test(change)
     elif kind.support and kind.was_there and not kind.left:
@@ -384,38 +392,38 @@ def _picks_tests(source: bytes | None) -> bool:
     return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
 
 
-def _of_commands(change: FileChange, kind: _Kind, duty: Duty) -> Finding | None:
+def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Finding | None:
     """Return the finding on a change of a file that commands name, run or read; Python tests aside."""
-    if change.path in duty.runner_files:
-        return _config(change, "a test command runs it", duty)
+    if change.path in protection.runner_files:
+        return _config(change, "a test command runs it", protection)
     if kind.own or (kind.test and change.path.endswith(".py")):
         return None
-    words = duty.words
-    if why := bent(change, duty.checks, duty.asked):
+    words = protection.words
+    if why := bent(change, protection.checks, protection.asked):
         text = (words.check if kind.was_there else words.new_check).format(change.path, why)
         return Finding(words.check_code, CRITICAL, text + words.end, {"path": change.path, "reason": why})
-    if why := bent(change, duty.environment):
+    if why := bent(change, protection.environment):
         facts = {"path": change.path, "reason": why, "environment": True}
         return Finding(words.check_code, CRITICAL, words.environment.format(change.path, why) + words.end, facts)
     return None
 
 
-def _of_product(change: FileChange, kind: _Kind, duty: Duty) -> Iterator[Finding]:
+def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
     """The findings on a changed path of the product, which may be data of older tests or hold some."""
-    yield from product_findings(change, duty)
+    yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} changed, which older tests read; they were run with the version before, too."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
-    if change.path in duty.examples:
-        yield from _examples(change, duty.examples[change.path])
+    if change.path in protection.examples:
+        yield from _examples(change, protection.examples[change.path])
 
 
-def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty) -> dict[str, str]:
+def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
     """Older test files that are the same under another path; none where they are too many to be shown to be run."""
-    named = [each for each in duty.tests if PurePosixPath(each).suffix]
-    found = moved_tests(changes, (*duty.protected, *duty.test_files, *named, *duty.checks.files))
+    named = [each for each in protection.tests if PurePosixPath(each).suffix]
+    found = moved_tests(changes, (*protection.protected, *protection.test_files, *named, *protection.checks.files))
     found = {old: new for old, new in found.items() if sides[new].test_side}
-    return found if duty.most_moved is None or len(found) <= duty.most_moved else {}
+    return found if protection.most_moved is None or len(found) <= protection.most_moved else {}
 
 
 def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
@@ -477,7 +485,7 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
     return Finding("protected_test_changed", CRITICAL, message, {"path": change.path, "reasons": list(reasons)})
 
 
-def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
+def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """A file that also holds tests of features that pass already: only additions and the own tests may differ."""
     if change.status == "A":
         return
@@ -485,18 +493,18 @@ def _shared_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
     if change.link or before is None or after is None:
         yield _protected(change, f"{change.path} also holds tests of verified features and can no longer be read.")
         return
-    own = {node.partition("::")[2].split("[")[0] for node in duty.test_files if file_of(node) == change.path}
+    own = {node.partition("::")[2].split("[")[0] for node in protection.test_files if file_of(node) == change.path}
     reasons = sources.changed(before, after, free=own - {""})
     if reasons:
         message = f"{change.path} also holds tests of verified features, and {', '.join(reasons[:5])} changed."
         yield _protected(change, message, reasons)
 
 
-def _given_test(change: FileChange, duty: Duty) -> Iterator[Finding]:
+def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """A test, or what it stands on, in which somebody has said before what is asked for: it may ask for more."""
-    if why := weaker_test(change, alone=duty.alone):
-        text = duty.words.given if is_test_file(change.path) or not duty.alone else duty.words.support
-        yield _protected(change, text.format(change.path, why) + duty.words.end, [why])
+    if why := weaker_test(change, alone=protection.alone):
+        text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
+        yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
@@ -521,39 +529,39 @@ def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
         yield _protected(change, message, reasons)
 
 
-def _config(change: FileChange, why: str, duty: Duty) -> Finding:
-    message = f"{change.path} steers the test runner and may not change in a session: {why}{duty.words.end}"
+def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding:
+    message = f"{change.path} steers the test runner and may not change in a session: {why}{protection.words.end}"
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
-def conftest_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
+def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """What a changed ``conftest.py`` does beyond plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
-        yield _config(change, "it was deleted", duty)
+        yield _config(change, "it was deleted", protection)
         return
     after = sources.parse(change.after)
     before = sources.parse(change.before) if change.status == "M" else None
     if change.link or after is None or (change.status == "M" and before is None):
-        yield _config(change, "it cannot be read", duty)
+        yield _config(change, "it cannot be read", protection)
         return
     older = before.body if before else []
     reasons = sources.changed(before, after) if before else []
     reasons += sources.harm_in_conftest(sources.added(older, after.body), after)
     if reasons:
-        yield _config(change, "; ".join(reasons[:3]), duty)
+        yield _config(change, "; ".join(reasons[:3]), protection)
 
 
-def settings_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
+def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """What a change of a test runner's settings steers (C54)."""
     if change.link:
-        yield _config(change, "it is a link", duty)
+        yield _config(change, "it is a link", protection)
         return
     why = harm(change.path, change.before, change.after)
     if why:
-        yield _config(change, why, duty)
+        yield _config(change, why, protection)
 
 
-def product_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
+def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Product code that can tell whether it is being tested is worth a person's look."""
     if PurePosixPath(change.path).suffix == ".pyc":
         yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
@@ -563,10 +571,10 @@ def product_findings(change: FileChange, duty: Duty) -> Iterator[Finding]:
         m.decode() for m in _KNOWS_TESTS.findall(change.before or b"")
     }
     if new:
-        names, ends = sorted(new), duty.alone and "os._exit" in new  # its status is then the one that it likes
+        names, ends = sorted(new), protection.alone and "os._exit" in new  # its status is then the one that it likes
         message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(names)}"
         facts = {"path": change.path, "names": names}
-        message += duty.words.end if ends else "."
+        message += protection.words.end if ends else "."
         yield Finding("product_knows_tests", CRITICAL if ends else IMPORTANT, message, facts)
 
 
@@ -580,7 +588,7 @@ def _acts(change: FileChange) -> bool:
     return after is not None and sources.acts_at_import(after)
 
 
-def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty) -> Iterator[Finding]:
+def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield findings on the tests of this session: plugins that they load, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
@@ -588,8 +596,8 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty
         if sides[path].test and not sides[path].conftest and sources.plugins_named(tree):
             message = f"{path} loads plugins into the test runner (pytest_plugins)"
             facts = {"path": path, "reason": "pytest_plugins"}
-            yield Finding("runner_config_changed", CRITICAL, message + duty.words.end, facts)
-    for node in sorted(set(duty.test_files)):
+            yield Finding("runner_config_changed", CRITICAL, message + protection.words.end, facts)
+    for node in sorted(set(protection.test_files)):
         tree = trees.get(file_of(node))
         if tree is not None and sources.asserts_nothing(tree, node.partition("::")[2] or None):
             message = f"{node} asserts nothing that could fail."
@@ -598,12 +606,12 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], duty: Duty
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
     """Of files that were opened, each with the file whose code did it, those that tests read and that are no tests."""
-    everywhere = Duty()
+    everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
     """Of files that were opened, those that code opened which is none of tests."""
-    everywhere = Duty()
+    everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

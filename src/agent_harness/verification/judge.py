@@ -14,17 +14,17 @@ from itertools import islice
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.git import Git, GitFailed
 from agent_harness.kernel.git.objects import Objects
-from agent_harness.verification import duties
+from agent_harness.verification import protected_files
 from agent_harness.verification.case import Case, Step
 from agent_harness.verification.changes import CandidateChanges, Tree, between, contents, tree_at
 from agent_harness.verification.checkout import Edits, Overlay
 from agent_harness.verification.command.elsewhere import elsewhere
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
 from agent_harness.verification.differential_replay import replay
-from agent_harness.verification.duties import SessionClaim
-from agent_harness.verification.guard import Duty, Guard, file_of, is_read, survey
+from agent_harness.verification.guard import Guard, ProtectedFiles, file_of, is_read, survey
 from agent_harness.verification.noticing import mutants
 from agent_harness.verification.noticing.notices import notice
+from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.remembered import Remembered
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment
 from agent_harness.verification.runner.execution import CANNOT_RUN, NOT_FOUND, RunAsked, Stop, run_tests
@@ -68,8 +68,8 @@ def judge(
     with git.objects() as objects:
         try:
             tree = tree_at(git, objects, claim.base)
-            loaded = duties.behind(checks, tree)
-            sets_up = duties.behind(claim.environment_commands, tree, sets_up=True)
+            loaded = protected_files.behind(checks, tree)
+            sets_up = protected_files.behind(claim.environment_commands, tree, sets_up=True)
             wanted = lambda path: is_read(path) or path in hold or loaded.loads(path) or sets_up.loads(path)  # noqa: E731
             changes = between(git, objects, claim.base, claim.candidate, wanted=wanted)
         except GitFailed as error:
@@ -79,7 +79,9 @@ def judge(
         own = replace(environment, base=claim.base)
         runner = TestRunner(git, own, stop, commands=claim.commands, may_change=claim.may_change)
         roots = runner.import_roots
-        duty = duties.of_session(tree, changes, claim, checks=loaded, environment=sets_up, import_roots=roots)
+        protection = protected_files.of_session(
+            tree, changes, claim, checks=loaded, environment=sets_up, import_roots=roots
+        )
         runner.changed = [change.path for change in changes.files]
         case = Case(
             git=git,
@@ -87,7 +89,7 @@ def judge(
             base=claim.base,
             candidate=claim.candidate,
             runner=runner,
-            guard=Guard(duty, tree),
+            guard=Guard(protection, tree),
             changes=changes,
             tree=tree,
             strictness=options or Strictness(),
@@ -99,10 +101,10 @@ def judge(
             on_step=on_step or (lambda *_: None),
             stop=stop,
         )
-        whole = SuiteStage(case, claim.suite, duty.protected) if claim.suite else None
+        whole = SuiteStage(case, claim.suite, protection.protected) if claim.suite else None
         stages = (_rules, _prove, lambda _: whole and whole.judge(), _before, notice, replay, _style)
         _walk(case, stages)
-        return case.verdict((whole or SuiteStage(case, "", duty.protected)).outcomes())
+        return case.verdict((whole or SuiteStage(case, "", protection.protected)).outcomes())
 
 
 def judge_command(
@@ -175,7 +177,7 @@ def run_on_older_code(
     """The candidate's tests, and what they stand on, on the code of an older commit."""
     with git.objects() as objects:
         changes = between(git, objects, code, candidate, wanted=lambda _: False)
-    side = survey(changes, Duty(test_files=frozenset(test_files))).test_side
+    side = survey(changes, ProtectedFiles(test_files=frozenset(test_files))).test_side
     overlays = [Overlay(candidate, side)]
     return run_tests(git, code, command, environment=environment, overlays=overlays, timeout_seconds=timeout_seconds)
 
@@ -185,10 +187,10 @@ def _command_case(
 ) -> tuple[Case, CommandRunner]:
     base, candidate = span
     tree = tree_at(git, objects, base)
-    named = duties.behind([check.command], tree)
+    named = protected_files.behind([check.command], tree)
     runner = CommandRunner(git, check, base=base, named=named, tree=tree, stop=stop)
     follows_moves = check.isolation != IN_PLACE
-    duty = duties.of_command(
+    protection = protected_files.of_command(
         tree,
         named,
         may_change=check.may_change,
@@ -196,7 +198,9 @@ def _command_case(
         follows_moves=follows_moves,
         asked=check.asked,
     )
-    guard = Guard(duty, tree, duties.of_later(tree, check.others, may_change=check.may_change, asked=check.asked))
+    guard = Guard(
+        protection, tree, protected_files.of_later(tree, check.others, may_change=check.may_change, asked=check.asked)
+    )
     changes = between(git, objects, base, candidate, wanted=guard.decides)
     guard, changes = _named_now(git, guard, changes, check.command, candidate)
     runner.changed, runner.has_submodules = [change.path for change in changes.files], bool(changes.submodules)
@@ -226,7 +230,7 @@ def _named_now(
         return guard, changes
     read = lambda path: contents(git, candidate, [path]).get(path) if path in new else guard.tree.read(path)  # noqa: E731
     tree = Tree(changes.before | new, read, guard.tree.links)
-    guard = replace(guard, now=duties.behind([command], tree))
+    guard = replace(guard, now=protected_files.behind([command], tree))
     checks = contents(git, candidate, guard.new_checks(changes))
     files = (replace(each, after=checks.get(each.path, each.after)) for each in changes.files)
     return guard, replace(changes, files=tuple(files))
@@ -288,7 +292,7 @@ def _prove(case: Case) -> None:
             told = runner.on_pass(run) or _left_out(case, run)
         if told:
             case.told(told)
-        if not case.ended and case.guard.duty.alone:
+        if not case.ended and case.guard.protection.alone:
             _run_where_moved(case, command)
 
 

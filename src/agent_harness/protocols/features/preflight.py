@@ -35,7 +35,7 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, FeatureList
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.bending import bent
-from agent_harness.verification.duties import behind
+from agent_harness.verification.protected_files import behind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,8 +68,8 @@ def _looks_around(case: Case) -> bool:
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
     """Return why the check is rejected; an empty text if it passes, or if it only counts as checked."""
     files, _ = case.guard.check_files(case.changes)
-    duty = case.guard.duty
-    named = duty.checks.texts if duty.alone else ()
+    protection = case.guard.protection
+    named = protection.checks.texts if protection.alone else ()
     texts = [command, *named, *(each.decode("utf-8", "replace") for each in files.values())]
     rewritten = [_with_other_comments(files, is_formatted=any(map(_FORMATTED.search, texts)))]
     has_mark = any(map(MARKING.search, texts))

@@ -16,10 +16,10 @@ from typing import Any, Self
 from agent_harness.errors import HarnessError
 from agent_harness.kernel import files
 from agent_harness.kernel.git import Git
-from agent_harness.verification import duties
+from agent_harness.verification import protected_files
 from agent_harness.verification.changes import LIMIT_BYTES, CandidateChanges, FileChange, Tree
 from agent_harness.verification.command.runner import CommandCheck, CommandRunner, needs_what_came
-from agent_harness.verification.guard import Duty, decides, survey
+from agent_harness.verification.guard import ProtectedFiles, decides, survey
 from agent_harness.verification.runner.environment import IN_PLACE
 from agent_harness.verification.runner.execution import Stop
 from agent_harness.verification.verdict import CRITICAL, Finding, JudgedStep, Verdict
@@ -107,11 +107,11 @@ def keep(root: str, command: str) -> KeptFiles:
 
 def kept_of(tree: Tree, command: str) -> KeptFiles:
     """The files of a tree that decide about a command, as far as there is room for them."""
-    duty = _duty(command, tree)
+    protection = _protection(command, tree)
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
     for path in sorted(tree.paths):
-        content = tree.read(path) if decides(path, duty) else None
+        content = tree.read(path) if decides(path, protection) else None
         if content is not None and len(content) <= room:
             contents[path] = content
             room -= len(content)
@@ -120,22 +120,22 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
     """Return the findings on files of a folder that differ from the copy at the claim."""
-    duty = _duty(command, kept.tree, may_change)
-    changed = (_change(path, kept, duty, now) for path in sorted({*kept.paths, *now.paths}))
+    protection = _protection(command, kept.tree, may_change)
+    changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)
-    return [*survey(CandidateChanges(files=files, before=kept.paths, after=frozenset(now.paths)), duty).findings]
+    return [*survey(CandidateChanges(files=files, before=kept.paths, after=frozenset(now.paths)), protection).findings]
 
 
-def _duty(command: str, tree: Tree, may_change: Collection[str] = ()) -> Duty:
-    return duties.of_command(tree, duties.behind([command], tree), may_change=may_change)
+def _protection(command: str, tree: Tree, may_change: Collection[str] = ()) -> ProtectedFiles:
+    return protected_files.of_command(tree, protected_files.behind([command], tree), may_change=may_change)
 
 
-def _change(path: str, kept: KeptFiles, duty: Duty, now: Tree) -> FileChange | None:
+def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -> FileChange | None:
     status = "A" if path not in kept.paths else "M" if path in now.paths else "D"
     is_link, before = path in now.links, kept.contents.get(path)
-    if status == "M" and before is None and not (is_link and decides(path, duty)):
+    if status == "M" and before is None and not (is_link and decides(path, protection)):
         return None  # it decides nothing, or there was no room for it, or it was a link then as well
-    after = now.read(path) if status != "D" and decides(path, duty) else None
+    after = now.read(path) if status != "D" and decides(path, protection) else None
     if status == "M" and before == after and not is_link:
         return None
     return FileChange(path=path, status=status, before=before, after=after, link=is_link)

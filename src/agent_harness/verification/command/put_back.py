@@ -81,9 +81,9 @@ def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
 
 def _texts(case: Case) -> list[str]:
     """The text of a check that judges alone, and of its scripts as they were before the work."""
-    if not case.guard.duty.alone:
+    if not case.guard.protection.alone:
         return []
-    scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.duty.checks.scripts))
+    scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.protection.checks.scripts))
     return [case.proof or "", *(each.decode("utf-8", "replace") for each in scripts)]
 
 
@@ -117,7 +117,7 @@ def compared_result(case: Case, command: str) -> None:
 def rewritten_values(case: Case) -> None:
     """Tell that the run of the check rewrites values that are expected: it agrees with whatever stands there then."""
     for path in case.runs["proof"].rewritten:
-        is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.duty.checks.files
+        is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
             case.noticed, case.not_asked = False, f"its run rewrites {path}, with which it compares"
             return
@@ -210,8 +210,8 @@ def without_mark(case: Case, command: str) -> None:
 
 
 def _runs_go(case: Case, command: str) -> bool:
-    duty = case.guard.duty
-    texts = [command, *(duty.checks.texts if duty.alone else ())]
+    protection = case.guard.protection
+    texts = [command, *(protection.checks.texts if protection.alone else ())]
     return any(map(_GO.search, texts))
 
 

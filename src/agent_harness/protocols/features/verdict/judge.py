@@ -27,9 +27,9 @@ from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.verification import guard, judge, sources
 from agent_harness.verification.checkout import Overlay
 from agent_harness.verification.command import starts_python
-from agent_harness.verification.duties import SessionClaim
 from agent_harness.verification.grade import Grade, grade_of_verdict
 from agent_harness.verification.guard import ALLOWABLE, PROTECTED, belongs, released_by
+from agent_harness.verification.protected_files import SessionClaim
 from agent_harness.verification.runner import environment, execution
 from agent_harness.verification.runner.environment import IN_PLACE, released
 from agent_harness.verification.runner.installed_record import InstalledRecord

@@ -1,4 +1,4 @@
-"""The duties of the protocols: which files decide about an item, as the base says it and never the candidate.
+"""The protected files of each protocol: which files decide about an item, as the base says it and never the candidate.
 
 ``of_session`` is that of a feature; ``of_command`` that of any command, for task lists and long tasks.
 """
@@ -14,7 +14,7 @@ from agent_harness.kernel.shell.reader import read
 from agent_harness.verification import sources
 from agent_harness.verification.changes import CandidateChanges, Tree
 from agent_harness.verification.command.named_files import Named, joined, named_by
-from agent_harness.verification.guard import ALLOWED_BY, Duty, Words, belongs
+from agent_harness.verification.guard import ALLOWED_BY, ProtectedFiles, Words, belongs
 from agent_harness.verification.runner_config import SETTINGS_FILES, is_test_file, settings
 
 _VARIABLE = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}\b")
@@ -67,13 +67,13 @@ def of_session(
     checks: Named,
     environment: Named,
     import_roots: Iterable[str],
-) -> Duty:
-    """Return the duty of a session."""
+) -> ProtectedFiles:
+    """Return the protected files of a session."""
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
     named = _runner_files(claim.commands, changes.before | changes.after, claim.test_files)
-    return Duty(
+    return ProtectedFiles(
         **_runner(tree, claim.commands, import_roots),
         given=frozenset(p for p, code in own if code and sources.has_tests(code) and not claim.own_may_change),
         older=older,
@@ -99,10 +99,10 @@ def of_command(
     follows_moves: bool = False,
     asked: str = "",
     item: str = "this task",
-) -> Duty:
-    """The duty of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
+) -> ProtectedFiles:
+    """Return the protected files of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
     is_python = named.python or any("pytest" in text for text in named.texts)
-    return Duty(
+    return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
         tests=named.tests,
         checks=named,
@@ -123,12 +123,12 @@ def of_command(
     )
 
 
-def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> Duty | None:
-    """Return the duty towards the checks of other items; ``None`` if there are none."""
+def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> ProtectedFiles | None:
+    """Return the protected files of the checks of other items; ``None`` if there are none."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
-    duty = of_command(tree, named, may_change=may_change, asked=asked, item=item)
-    return replace(duty, most_moved=None) if named.texts else None
+    protection = of_command(tree, named, may_change=may_change, asked=asked, item=item)
+    return replace(protection, most_moved=None) if named.texts else None
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
