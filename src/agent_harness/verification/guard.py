@@ -184,7 +184,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The rules on a candidate of one item, by its protected files; ``later`` is what other items have from others to come."""
+    """Rules on a candidate of one item, by its protected files; ``later`` are those of the checks of other items."""
 
     protection: ProtectedFiles
     tree: Tree  # of the base

@@ -100,7 +100,10 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves; ``named`` is what this one names or loads, and ``item`` what it is."""
+    """Return the protected files of an item that a command proves.
+
+    ``named`` are the files that the command names or loads; ``item`` is the text of the item.
+    """
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
         **(_runner(tree, named.texts, import_roots) if is_python else {}),
