@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, kind_for
-from agent_harness.verification.runner.execution import Reach, run_command
+from agent_harness.verification.runner.execution import FolderAccess, run_command
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def ran(command: str, folder: Path, settings: SandboxSettings = AUTO, **more: st
         variables={**os.environ, **more},
         timeout_seconds=30,
         stop=None,
-        reach=Reach([folder], (), settings),
+        access=FolderAccess([folder], (), settings),
     )
     return done.exit_code, done.output.decode()
 

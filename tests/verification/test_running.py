@@ -381,8 +381,8 @@ def test_rerunning_plugins_and_strict_settings_do_not_disturb(make_repo: Make) -
 def test_code_from_the_agents_folder_is_not_believed(make_repo: Make) -> None:
     """Whatever leads there: here, a test that puts the project itself on the path."""
     repo = make_repo(project(GREEN), resolved=False)
-    reach = f"import sys\nsys.path.insert(0, {str(repo.root / 'src')!r})\nimport secret\n" + GREEN
-    repo.commit({"src/secret.py": "x = 1\n", "tests/test_all.py": reach, ".gitignore": "secret.py\n"})
+    access = f"import sys\nsys.path.insert(0, {str(repo.root / 'src')!r})\nimport secret\n" + GREEN
+    repo.commit({"src/secret.py": "x = 1\n", "tests/test_all.py": access, ".gitignore": "secret.py\n"})
     repo.resolve()
     for command in (SUITE, f"{WITH_XDIST} tests -n 1"):
         done = run(repo, command)

@@ -17,7 +17,7 @@ from pathlib import Path
 from agent_harness.verification.case import Case
 from agent_harness.verification.check import parse
 from agent_harness.verification.checkout import Checkout
-from agent_harness.verification.runner.execution import Reach, RunAsked, Stop, run_command
+from agent_harness.verification.runner.execution import FolderAccess, RunAsked, Stop, run_command
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER, Calls, RecordedCall
 from agent_harness.verification.verdict import Replayed
 
@@ -60,7 +60,7 @@ def replay(case: Case) -> None:
                 calls,
                 imports=[*runner.imports(plain), *seen[at].paths],
                 variables=variables,
-                reach=runner.reach(plain),
+                access=runner.access(plain),
                 first=first,
                 timeout_seconds=case.short_limit,
                 stop=case.stop,
@@ -147,7 +147,7 @@ def plainly(
     *,
     imports: Iterable[str],
     variables: Mapping[str, str],
-    reach: Reach,
+    access: FolderAccess,
     first: Sequence[str] = (),
     timeout_seconds: float,
     stop: Stop | None = None,
@@ -171,7 +171,7 @@ def plainly(
         variables={**variables, "PWD": str(checkout.cwd)},
         timeout_seconds=timeout_seconds,
         stop=stop,
-        reach=reach,
+        access=access,
         plain=True,
     )
     return _answers_in(place / "answers.json", len(calls)) or [None] * len(calls)

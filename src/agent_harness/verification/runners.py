@@ -16,13 +16,13 @@ from agent_harness.verification.checkout import Checkout, Edits, Overlay
 from agent_harness.verification.guard import file_of
 from agent_harness.verification.runner.environment import IN_PLACE, RunEnvironment, released
 from agent_harness.verification.runner.execution import (
-    Reach,
+    FolderAccess,
     RunAsked,
     Stop,
+    access_of,
     execute,
     execute_plain,
     place_for,
-    reach_of,
 )
 from agent_harness.verification.runner.lending import import_folders, without
 from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
@@ -130,7 +130,7 @@ class Runner(ABC):
         """The folders from which the project's modules are imported there."""
 
     @abstractmethod
-    def reach(self, checkout: Checkout) -> Reach:
+    def access(self, checkout: Checkout) -> FolderAccess:
         """What a program there may change."""
 
 
@@ -219,8 +219,8 @@ class TestRunner(Runner):
     def imports(self, checkout: Checkout) -> list[str]:
         return import_folders(self.environment.mapped(), checkout)
 
-    def reach(self, checkout: Checkout) -> Reach:
-        return reach_of(checkout, self.environment)
+    def access(self, checkout: Checkout) -> FolderAccess:
+        return access_of(checkout, self.environment)
 
 
 _NAMED = 5  # ids written out in a message; all of them are in the data

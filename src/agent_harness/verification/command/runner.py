@@ -32,11 +32,11 @@ from agent_harness.verification.guard import ALLOWED_BY, file_of
 from agent_harness.verification.noticing.mutants import is_one
 from agent_harness.verification.runner.environment import IN_PLACE, WORKTREE, search_path
 from agent_harness.verification.runner.execution import (
-    Reach,
+    FolderAccess,
     RunAsked,
     Stop,
     TestStart,
-    reach_of_checkout,
+    access_of_checkout,
     run_command,
     run_of,
 )
@@ -172,10 +172,10 @@ class CommandRunner(Runner):
         with TemporaryFolder() as compiled:
             # compiled files that lay in the folder would be part of the next commit
             variables = process.scrubbed_environment({"PYTHONPYCACHEPREFIX": compiled.path} | self.check.variables)
-            reach = Reach((root, Path(compiled.path)), (), self.check.sandbox)
+            access = FolderAccess((root, Path(compiled.path)), (), self.check.sandbox)
             place = Checkout(commit="", top=root, cwd=root, private=Path(compiled.path))
             terms = RunAsked(seconds=self.check.timeout_seconds if seconds is None else seconds)
-            return self._unwatched(place, self.check.command, terms, variables, reach)
+            return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """With the run recorder where it may run pytest, and that can be loaded.
@@ -206,7 +206,7 @@ class CommandRunner(Runner):
         command: str,
         terms: RunAsked,
         variables: dict[str, str] | None = None,
-        reach: Reach | None = None,
+        access: FolderAccess | None = None,
     ) -> Run:
         done = run_command(
             command,
@@ -214,7 +214,7 @@ class CommandRunner(Runner):
             variables=variables or self._variables(checkout),
             timeout_seconds=terms.seconds,
             stop=self._stop,
-            reach=reach or self.reach(checkout),
+            access=access or self.access(checkout),
         )
         run = run_of(command, checkout, done, (None, None), Path(self.git.root))
         return replace(run, problem=_ran_nothing(command, run.output)) if run.exit_code == 0 else run
@@ -238,7 +238,7 @@ class CommandRunner(Runner):
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
         laid: dict[str, tuple[str, str]] = {} if names_project else self._laid_over_project(checkout)
-        reach = self.reach(checkout)
+        access = self.access(checkout)
         variables = (
             {**process.scrubbed_environment(), "PWD": str(self.git.root)} if laid else self.plain_variables(checkout)
         )
@@ -251,7 +251,7 @@ class CommandRunner(Runner):
             variables=variables,
             timeout_seconds=seconds,
             stop=self._stop,
-            reach=reach._replace(own=[checkout.top, *reach.own]),
+            access=access._replace(own=[checkout.top, *access.own]),
             plain=True,
             at_home=at_home,
             needs_temporary=True,
@@ -293,7 +293,7 @@ class CommandRunner(Runner):
             variables={**self._variables(checkout), "PYTHONPATH": imports},
             project=root,
             kept=[str(root / each) for each in self._lent()],
-            reach=self.reach(checkout),
+            access=self.access(checkout),
             blocked=self.check.installed.blocked,
             by_shell=True,
             scripts=self._named.files,
@@ -454,8 +454,8 @@ class CommandRunner(Runner):
     def imports(self, checkout: Checkout) -> list[str]:
         return import_folders(self._mapped, checkout)
 
-    def reach(self, checkout: Checkout) -> Reach:
-        return reach_of_checkout(checkout, Path(self.git.root), self._lent(), self.check.sandbox)
+    def access(self, checkout: Checkout) -> FolderAccess:
+        return access_of_checkout(checkout, Path(self.git.root), self._lent(), self.check.sandbox)
 
 
 def _ran_nothing(command: str, output: str) -> str | None:

@@ -415,12 +415,12 @@ def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
     """The values of each object of these classes that a function expects to equal something."""
-    reach = {**module, **assigned(function.body)}
+    in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
     for each in queue:
         if isinstance(each, ast.Name):
-            queue += _bound_to(each.id, function, owner, reach)
+            queue += _bound_to(each.id, function, owner, in_scope)
         elif isinstance(each, ast.Call) and sources.dotted(each.func).rpartition(".")[2] in classes:
             given = [*each.args, *(keyword.value for keyword in each.keywords)]
             if values := [node for value in given for node in written_out(value, function, owner, {})]:
@@ -441,9 +441,9 @@ def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
     """The constants that a function expects, and whether each is a regular expression; ``module`` are its names."""
-    reach = {**module, **assigned(function.body)}
+    in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
-        yield from ((node, is_pattern) for node in written_out(expected, function, owner, reach))
+        yield from ((node, is_pattern) for node in written_out(expected, function, owner, in_scope))
 
 
 def expected_sides(function: _Function) -> Iterator[ast.expr]:
@@ -544,7 +544,7 @@ def written_out(
     expected: ast.expr,
     function: _Function,
     owner: ast.ClassDef | None,
-    reach: Mapping[str, ast.expr],
+    in_scope: Mapping[str, ast.expr],
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
     """The constants of an expected value; behind a name that only expectations use, those that it stands for."""
     if isinstance(expected, ast.Constant):
@@ -553,11 +553,11 @@ def written_out(
     elif isinstance(expected, ast.JoinedStr):
         yield expected
     elif isinstance(expected, ast.Name):
-        for value in _bound_to(expected.id, function, owner, reach):
+        for value in _bound_to(expected.id, function, owner, in_scope):
             yield from written_out(value, function, owner, {})
     else:
         for part in _parts(expected):
-            yield from written_out(part, function, owner, reach)
+            yield from written_out(part, function, owner, in_scope)
 
 
 def _parts(expected: ast.expr) -> Iterable[ast.expr]:
@@ -580,20 +580,20 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 
 
 def _bound_to(
-    name: str, function: _Function, owner: ast.ClassDef | None, reach: Mapping[str, ast.expr]
+    name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
     """The values of a name: assigned, looped over, or given by ``parametrize``; none where it is used otherwise."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
-    found = [reach[name]] if name in reach else []
+    found = [in_scope[name]] if name in in_scope else []
     for loop in loops.get(name, ()):
-        found += _in_rows(_names(loop.target), name, _resolved(loop.iter, reach))
+        found += _in_rows(_names(loop.target), name, _resolved(loop.iter, in_scope))
     for decorator in (*function.decorator_list, *(owner.decorator_list if owner else ())):
         if isinstance(decorator, ast.Call) and sources.dotted(decorator.func).endswith("parametrize"):
             names, rows = (*decorator.args[:2], None, None)[:2]
             if names is not None and rows is not None:
-                found += _in_rows(_names(names), name, _resolved(rows, reach))
+                found += _in_rows(_names(names), name, _resolved(rows, in_scope))
     return found
 
 
@@ -620,13 +620,13 @@ def _names(node: ast.expr) -> list[str]:
     return [node.id] if isinstance(node, ast.Name) else []
 
 
-def _resolved(node: ast.expr, reach: Mapping[str, ast.expr]) -> ast.expr:
+def _resolved(node: ast.expr, in_scope: Mapping[str, ast.expr]) -> ast.expr:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "items":
-        table = _resolved(node.func.value, reach)
+        table = _resolved(node.func.value, in_scope)
         if isinstance(table, ast.Dict):
             pairs = [ast.Tuple([k, v], ast.Load()) for k, v in zip(table.keys, table.values, strict=True) if k]
             return ast.List(list[ast.expr](pairs), ast.Load())
-    return reach.get(node.id, node) if isinstance(node, ast.Name) else node
+    return in_scope.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
 def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:

@@ -128,7 +128,7 @@ class TestStart:
     variables: Mapping[str, str]  # with the whole search path for modules
     project: Path | None  # modules that come from there are not believed
     kept: Iterable[str]  # folders of it from which they may come
-    reach: "Reach"
+    access: "FolderAccess"
     blocked: Sequence[str] = ()  # plugins of pytest that are not loaded
     by_shell: bool = False  # a shell finds the program, and what it leads to says where ids begin
     scripts: Collection[str] = ()  # that the command runs, and that may set the search path for modules
@@ -182,7 +182,7 @@ class TestStart:
             variables={**self.variables, **own, **more},
             timeout_seconds=asked.seconds,
             stop=self.stop,
-            reach=self.reach,
+            access=self.access,
         )
 
 
@@ -199,7 +199,7 @@ def execute(
         variables=environment.variables_for(parsed, checkout),
         project=None if in_place else environment.root,
         kept=environment.kept,
-        reach=reach_of(checkout, environment),
+        access=access_of(checkout, environment),
         blocked=environment.blocked,
         stop=stop,
     )
@@ -257,7 +257,7 @@ def execute_plain(
         variables=variables,
         timeout_seconds=asked.seconds,
         stop=stop,
-        reach=reach_of(checkout, environment),
+        access=access_of(checkout, environment),
     )
     problem = f"it ran into its limit of {asked.seconds:g} s" if done.timed_out else None
     problem = f"it {done.over_limit}" if done.over_limit else problem
@@ -278,7 +278,7 @@ class RunAsked:
     plain: bool = False  # only the exit status counts
 
 
-class Reach(NamedTuple):
+class FolderAccess(NamedTuple):
     """Which folders a run may change, and which it must not, wherever they lie."""
 
     own: Sequence[Path]
@@ -286,19 +286,23 @@ class Reach(NamedTuple):
     sandbox: SandboxSettings = AUTO
 
 
-def reach_of(checkout: Checkout, environment: RunEnvironment) -> Reach:
-    """The reach of a test run; in place it is the project."""
+def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
+    """The folder access of a test run; in place it is the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
-        return Reach(own, _repository_of(environment.root), environment.sandbox)
-    return reach_of_checkout(checkout, environment.root, environment.links, environment.sandbox)
+        return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
+    return access_of_checkout(checkout, environment.root, environment.links, environment.sandbox)
 
 
-def reach_of_checkout(checkout: Checkout, project: Path, lent: Iterable[str], sandbox: SandboxSettings) -> Reach:
+def access_of_checkout(
+    checkout: Checkout, project: Path, lent: Iterable[str], sandbox: SandboxSettings
+) -> FolderAccess:
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
     folders = (project / link for link in lent)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
-    return Reach(own, [project, *_repository_of(project), *([checkout.borrowed] if checkout.borrowed else [])], sandbox)
+    return FolderAccess(
+        own, [project, *_repository_of(project), *([checkout.borrowed] if checkout.borrowed else [])], sandbox
+    )
 
 
 def _repository_of(project: Path) -> list[Path]:
@@ -327,7 +331,7 @@ def run_command(
     variables: dict[str, str],
     timeout_seconds: float,
     stop: Callable[[], bool] | None,
-    reach: Reach,
+    access: FolderAccess,
     plain: bool = False,
     at_home: bool = False,
     needs_temporary: bool = False,
@@ -337,7 +341,7 @@ def run_command(
     """The command's run; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
-    changes what ``reach`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
+    changes what ``access`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
     temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``
     and what is ``laid`` over other folders; ``at_home``: its home is the person's, to be read. What looks like the want
     of a network, or of something in the person's home, is explained at the end of the output. ``Refused`` where a
@@ -345,11 +349,11 @@ def run_command(
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
-            reach.own,
+            access.own,
             temporary=temporary.path,
-            settings=reach.sandbox,
+            settings=access.sandbox,
             environ=variables,
-            reads=reach.reads,
+            reads=access.reads,
             names=[command] if isinstance(command, str) else command,
             namespaces=not plain,
             network=network,
@@ -362,7 +366,7 @@ def run_command(
             own = variables_of_check(
                 variables,
                 temporary.path,
-                reach.sandbox,
+                access.sandbox,
                 inside=inside,
                 shielded=confined.kind != "none",
                 plain=plain,
