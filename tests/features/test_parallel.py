@@ -88,7 +88,7 @@ def test_what_a_lost_session_cost_that_comes_back_counts_once(
     agent = made.agent([turn(1, work(1, "ham", spent))])
     monkeypatch.chdir(made.root)
     ran = FeatureProject.open(made.root).run(
-        agents=[agent], workers=1, lend=lambda git, folder, say, refs: LateEngine(heard)
+        agents=[agent], workers=1, engine_factory=lambda git, folder, say, refs: LateEngine(heard)
     )
     assert (ran["exit_code"], ran["lost"], ran["cost_usd"]) == (0, 1, 0.5), ran
     cumulative = made.read(".harness/costs.yaml")["cumulative"]

@@ -162,7 +162,7 @@ def test_what_a_lost_attempt_cost_that_comes_back_counts_once(
         policy=RefusalPolicy(),
         say=lambda _line: None,
         workers=1,
-        lend=lambda git, folder, say, refs: LateEngine(heard),
+        engine_factory=lambda git, folder, say, refs: LateEngine(heard),
     )
     assert (ran["exit_code"], ran["lost"], ran["cost_usd"]) == (0, 1, 0.6), ran
     assert [each["cost_usd"] for each in events(work, "late_result")] == [0.0 if heard else 0.3, 0.0]
@@ -263,7 +263,7 @@ def test_what_a_try_cost_whose_result_nobody_accepted_counts_once_when_it_comes_
             policy=RefusalPolicy(),
             say=lambda _line: None,
             workers=1,
-            lend=lambda git, folder, say, refs: made(git, folder),
+            engine_factory=lambda git, folder, say, refs: made(git, folder),
         )
 
     first = ran()

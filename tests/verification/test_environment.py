@@ -17,7 +17,7 @@ from agent_harness.verification.check import parse
 from agent_harness.verification.runner.environment import plain_variables, resolve
 from agent_harness.verification.runner.execution import run_tests
 from agent_harness.verification.runner.interpreters import Interpreters
-from agent_harness.verification.runner.lending import Mapped, mapped
+from agent_harness.verification.runner.linked_paths import Mapped, mapped
 from agent_harness.verification.verdict import Run, passed
 
 from .sample import HONEST, INI, SUB_CODE, SUB_TEST, JudgedProject, codes

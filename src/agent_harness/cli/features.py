@@ -65,7 +65,7 @@ def run(
     as_json: bool,
     workers: int | None = None,
     branch: str | None = None,
-    lend: "EngineFactory | None" = None,
+    engine_factory: "EngineFactory | None" = None,
 ) -> int:
     """Run the next session, sessions until all is proven, one feature, or several workers."""
     project = opened(as_json)
@@ -73,10 +73,12 @@ def run(
         workers = project.workers
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
-    if lend is not None and not workers:
+    if engine_factory is not None and not workers:
         raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
     if dry_run:
-        found = project.preview(feature_id, workers=workers, branch=branch, max_sessions=sessions, lend=lend)
+        found = project.preview(
+            feature_id, workers=workers, branch=branch, max_sessions=sessions, engine_factory=engine_factory
+        )
         for line in () if as_json else found.pop("lines", ()):
             show(line)
         found.pop("lines", None)
@@ -94,7 +96,7 @@ def run(
             feature_id=feature_id,
             workers=workers,
             branch=branch,
-            lend=lend,
+            engine_factory=engine_factory,
         )
         summary.following, summary.done = found.get("next") or project.next_command(), found
     answer(as_json, found["exit_code"] == 0, found)

@@ -170,8 +170,8 @@ def run(
     paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, folder = kind_here()
-    lend = _engine(engine, exchange) if engine and (workers or _was_typed("engine")) else None
-    if exchange is not None and lend is None:
+    engine_factory = _engine(engine, exchange) if engine and (workers or _was_typed("engine")) else None
+    if exchange is not None and engine_factory is None:
         raise UsageError("--exchange needs --engine", hint="harness run --workers 4 --engine URL --exchange DIR")
     if not dry_run:
         from agent_harness.views import begin_telling
@@ -196,7 +196,7 @@ def run(
             as_json=as_json,
             workers=workers,
             branch=branch,
-            lend=lend,
+            engine_factory=engine_factory,
         )
     from agent_harness.cli import tasklist
 
@@ -206,7 +206,7 @@ def run(
     workers = workers or (None if once else tasklist.workers_set())
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
-    if lend is not None and not workers:
+    if engine_factory is not None and not workers:
         raise UsageError("--engine needs --workers", hint="harness run --workers 4 --engine URL")
     limits = {
         "max_tasks": 1 if once else max_tasks,
@@ -214,7 +214,7 @@ def run(
         "max_cost_usd": max_cost,
         "workers": workers,
         "branch": branch,
-        "lend": lend,
+        "engine_factory": engine_factory,
     }
     given = {name: value for name, value in limits.items() if value is not None}
     wait = False if once and wait is None else wait

@@ -276,9 +276,9 @@ class Coordinator:
             wished = self._terms.settings
             if not wished.setup and self._git.show(self._branch, ".gitmodules"):
                 self._say(SUBMODULES)
-            for line in workspace_setup.not_lendable(self._git, wished.copy):
+            for line in workspace_setup.not_linkable(self._git, wished.copy):
                 self._say(line)
-            self._lend = workspace_setup.lendable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
+            self._lend = workspace_setup.linkable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
         except KeyboardInterrupt:

@@ -44,7 +44,7 @@ class RunWish:
     max_attempts: int | None = None
     branch: str | None = None  # that the work lands on; None: the checked-out one
     only_land: bool = False  # proven work of an earlier run lands, its running work is released
-    lend: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
+    engine_factory: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
 
     def told_attempts(self) -> JsonObject:
         """Return the options that every attempt gets."""
@@ -106,7 +106,7 @@ class PreparedRun:
         stop: Stop,
     ) -> "PreparedRun":
         """Build it. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs for other machines."""
-        engine = wish.lend(git, folder, say, refs) if wish.lend else None
+        engine = wish.engine_factory(git, folder, say, refs) if wish.engine_factory else None
         return cls(wish=wish, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
@@ -199,7 +199,7 @@ def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
         "limits": run.limits,
         **run.more,
         "ports": run.settings.ports,
-        "lend": [*workspace_setup.lendable_in(run.git, run.settings.lent, run.own, installed=run.settings.lend)],
+        "lend": [*workspace_setup.linkable_in(run.git, run.settings.lent, run.own, installed=run.settings.lend)],
     }
 
 

@@ -29,7 +29,7 @@ from agent_harness.kernel.process.sandbox import of_agent, settings_from
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.temporary import remove
 from agent_harness.session.parallel_settings import ParallelSettings
-from agent_harness.verification.runner.lending import ignored_paths, lendable
+from agent_harness.verification.runner.linked_paths import ignored_paths, linkable
 
 INCLUDE_FILE = ".worktreeinclude"
 FIRST_PORT, LAST_PORT = 20000, 32767
@@ -52,7 +52,7 @@ _SCRIPTS = ("bin", "Scripts")
 _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
-def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
+def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
     """Return the paths that workspaces copy from the project: installed packages, and ignored files that match the
     patterns. Exclude the harness's own files.
     """
@@ -61,11 +61,11 @@ def lendable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
     wished = matcher([each for pattern in (*patterns, *_included(top)) for each in _anywhere(pattern)])
     is_ours = matcher(own)
     found = {path for path in ignored if wished(os.fsencode(path))}
-    found |= {*lendable(Path(top), ignored)} if installed else set()
+    found |= {*linkable(Path(top), ignored)} if installed else set()
     return tuple(sorted(each for each in found if not is_ours(os.fsencode(each))))
 
 
-def not_lendable(home: Git, patterns: Sequence[str]) -> list[str]:
+def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
     """Return a line for each named file that workspaces get no copy of, with the reason."""
     found: list[str] = []
     for each in patterns:

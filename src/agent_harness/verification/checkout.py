@@ -122,7 +122,7 @@ def make_checkout(
     *,
     overlays: Sequence[Overlay | Edits] = (),
     links: Iterable[str] = (),
-    lent: Iterable[str] = (),
+    linked: Iterable[str] = (),
     neutral: bool = False,
     base: str | None = None,
     without: Collection[str] = (),
@@ -154,8 +154,11 @@ def make_checkout(
         cwd.mkdir(parents=True, exist_ok=True)
         project = Path(git.root)
         checkout, but = (top, cwd), frozenset(without)
-        said = [_lend(project, checkout, link, _unlendable(project, link) or _kept(git, link), but) for link in links]
-        said += [_lend(project, checkout, link, _unlendable(project, link), but) for link in lent]
+        said = [
+            _link_folder(project, checkout, link, _why_not_linked(project, link) or _kept(git, link), but)
+            for link in links
+        ]
+        said += [_link_folder(project, checkout, link, _why_not_linked(project, link), but) for link in linked]
         notes = tuple(note for note in said if note)
         (folder / _STOPPER).write_text("[pytest]\n")
         yield Checkout(commit=commit, top=top, cwd=cwd, private=folder, borrowed=store, notes=notes)
@@ -416,7 +419,7 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
                 yield entry.mode.encode() + b" " + oid + b"\t" + raw + b"\0"
 
 
-def _lend(
+def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
     """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
@@ -444,7 +447,7 @@ def _link(project: Path, path: str, target: Path, without: Collection[str]) -> N
         _link(project, f"{path}/{entry.name}", target / entry.name, without)
 
 
-def _unlendable(project: Path, link: str) -> str | None:
+def _why_not_linked(project: Path, link: str) -> str | None:
     parts = Path(link).parts
     if not parts or Path(link).is_absolute() or ".." in parts or parts[0] == ".git":
         return "it is no path inside the project"

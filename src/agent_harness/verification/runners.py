@@ -24,7 +24,7 @@ from agent_harness.verification.runner.execution import (
     execute_plain,
     place_for,
 )
-from agent_harness.verification.runner.lending import import_folders, without
+from agent_harness.verification.runner.linked_paths import import_folders, without
 from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
 
 

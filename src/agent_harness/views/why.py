@@ -101,7 +101,7 @@ WORDS = {
     "evidence": "decided a criterion",
     "record done": "said that the task is done",
 }
-LENT = (".venv", "venv", "node_modules", "vendor")
+LINKED = (".venv", "venv", "node_modules", "vendor")
 """Folders of installed packages, which no commit holds: a checkout gets links to them."""
 
 _TEST_NAMES = ("test_", "conftest.")
@@ -368,9 +368,9 @@ def checks(
     git = "git" if _top(root) == top else f"git -C {quoted(top)}"
     added = shown if git == "git" else quoted(place)
     commit = moved.get(line.commit, line.commit)[:12]
-    lent = "".join(f"ln -s {quoted(os.path.join(top, each))} . && " for each in _lent(top))
+    linked = "".join(f"ln -s {quoted(os.path.join(top, each))} . && " for each in _linked(top))
     yield {
-        "command": f"{git} worktree add --detach {added} {commit} && cd {folder} && {lent}{command}",
+        "command": f"{git} worktree add --detach {added} {commit} && cd {folder} && {linked}{command}",
         "must": "pass",
     }
     was_red = any(each.step == "red" and each.result == "passed" for each in line.steps)
@@ -419,8 +419,8 @@ def _plain(name: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "-" for each in name)[:40].strip("-") or "item"
 
 
-def _lent(top: str) -> list[str]:
-    return [each for each in LENT if os.path.isdir(os.path.join(top, each))]
+def _linked(top: str) -> list[str]:
+    return [each for each in LINKED if os.path.isdir(os.path.join(top, each))]
 
 
 def _imports(top: str, inside: str) -> str:
@@ -446,9 +446,9 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
     if roots is None:
         from pathlib import Path  # imported late: both slow the start, and only proven items need them
 
-        from agent_harness.verification.runner.lending import mapped_in
+        from agent_harness.verification.runner.linked_paths import mapped_in
 
-        roots = mapped_in(Path(top), _lent(top), search_path).roots
+        roots = mapped_in(Path(top), _linked(top), search_path).roots
         _found.clear()
         _found[key] = roots
     return roots

@@ -312,14 +312,14 @@ class FeatureProject:
         feature_id: int | None = None,
         workers: int | None = None,
         branch: str | None = None,
-        lend: EngineFactory | None = None,
+        engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
         """Run sessions: see ``engine.run.Runs.run``.
 
-        A fresh clone first gets the state that git does not hold. With ``workers``, that many agents work at once, each
-        in its own workspace, and the answer has another shape. Their work lands on ``branch``, by default the branch
-        that is checked out. ``lend`` makes the engine that runs the workers. Without ``workers``, the proven work of
-        such a run that died lands first.
+        A fresh clone first gets the state that git does not hold. With ``workers``, that many agents work at
+        once, each in its own workspace, and the answer has another shape. Their work lands on ``branch``, by
+        default the branch that is checked out. ``engine_factory`` makes the engine that runs the workers.
+        Without ``workers``, the proven work of such a run that died lands first.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.engine.run import Runs
@@ -335,7 +335,7 @@ class FeatureProject:
 
             given: JsonObject = {"agents": agents, "policy": policy or RefusalPolicy()}
             if workers:
-                given |= {"workers": workers, "branch": branch, "lend": lend}
+                given |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
                 return run_parallel(self._project, RunWish(max_attempts=max_sessions, **given))
             self._project.say("A run of several agents has left something to land or to push; that is done first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
@@ -371,17 +371,21 @@ class FeatureProject:
         workers: int | None = None,
         branch: str | None = None,
         max_sessions: int | None = None,
-        lend: EngineFactory | None = None,
+        engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
         """Return what the next session would get; nothing on disk changes (UAH-048, UAH-049).
 
         With ``workers``, return what each of them would begin with and why: ``parallel``, and its ``lines`` for a
-        person. The engine of ``lend`` is not asked.
+        person. The engine of ``engine_factory`` is not asked.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run
 
-            given: JsonObject = {"branch": branch, "max_sessions": max_sessions, "elsewhere": lend is not None}
+            given: JsonObject = {
+                "branch": branch,
+                "max_sessions": max_sessions,
+                "elsewhere": engine_factory is not None,
+            }
             found = run.preview(self._project, workers=workers, **given)
             return {"parallel": found, "lines": run.preview_lines(found), "next": f"harness run --workers {workers}"}
         from agent_harness.protocols.features.people import inspection

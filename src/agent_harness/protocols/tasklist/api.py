@@ -228,16 +228,16 @@ class TaskList:
         say: Callable[[str], None],
         workers: int | None = None,
         branch: str | None = None,
-        lend: EngineFactory | None = None,
+        engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
         """Work off the list with the agents of these specifications; ``exit_code`` is in the answer.
 
         ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. Raise
-        ``NothingEligible`` for an empty list, before an agent is looked for; a session restores a damaged list. With
-        ``workers``, that many agents work at once, each in its own workspace, and the answer has another shape. Their
-        work lands on ``branch``, by default the branch that is checked out. ``lend`` makes the engine that runs the
-        workers.
+        ``NothingEligible`` for an empty list, before an agent is looked for; a session restores a damaged list.
+        With ``workers``, that many agents work at once, each in its own workspace, and the answer has another
+        shape. Their work lands on ``branch``, by default the branch that is checked out. ``engine_factory``
+        makes the engine that runs the workers.
         """
         import os
         from contextlib import suppress
@@ -259,7 +259,14 @@ class TaskList:
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
             most = limits.pop("max_tasks", None)
-            wish = RunWish(workers=workers, agents=agents, policy=policy, branch=branch, lend=lend, max_attempts=most)
+            wish = RunWish(
+                workers=workers,
+                agents=agents,
+                policy=policy,
+                branch=branch,
+                engine_factory=engine_factory,
+                max_attempts=most,
+            )
             return run_parallel(self.worker, wish, accounts=[each.account for each in allowed], say=say, **limits)
         more: JsonObject = {}
         if left := self._left_by_run() or self._unpushed():
@@ -405,7 +412,7 @@ class TaskList:
         """Return the next task of `harness run`, and the estimated cost of the open tasks; change nothing.
 
         ``lines`` are for a person. With ``workers``, return what each of them would begin with and why: ``parallel``.
-        The engine of ``lend`` is not asked.
+        The engine of ``engine_factory`` is not asked.
         """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
@@ -422,7 +429,7 @@ class TaskList:
             from agent_harness.protocols.tasklist.parallel.run import preview, preview_lines
 
             given = {name: value for name, value in limits.items() if name in ("max_tasks", "max_cost_usd", "branch")}
-            found["parallel"] = preview(self.worker, workers=workers, elsewhere="lend" in limits, **given)
+            found["parallel"] = preview(self.worker, workers=workers, elsewhere="engine_factory" in limits, **given)
             lines, following = preview_lines(found["parallel"]), f"harness run --workers {workers}"
         expected = list_status.estimate(self.layout, self.store.read())
         line = usage.estimate_line(expected, "task")

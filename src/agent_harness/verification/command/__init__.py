@@ -11,9 +11,9 @@ from agent_harness.verification.command.surroundings import (
     FirstLook,
     InstalledRecord,
     around,
-    lent_by,
+    linked_by,
     released,
     starts_python,
 )
 
-__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "lent_by", "released", "starts_python"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "linked_by", "released", "starts_python"]

@@ -41,12 +41,12 @@ from agent_harness.verification.runner.execution import (
     run_of,
 )
 from agent_harness.verification.runner.installed_changes import Differences
-from agent_harness.verification.runner.lending import (
+from agent_harness.verification.runner.linked_paths import (
     Mapped,
     ignored_paths,
     import_folders,
     left_behind,
-    lendable,
+    linkable,
     mapped_in,
     without,
 )
@@ -156,7 +156,7 @@ class CommandRunner(Runner):
             self.git,
             commit,
             overlays=overlays,
-            lent=self._lent(),
+            linked=self._linked(),
             neutral=neutral,
             base=self._base or None,
             without=self.left_out,
@@ -274,7 +274,7 @@ class CommandRunner(Runner):
         ):
             return {}
         laid = {top: ("rw", str(checkout.top))}
-        for name in self._lent():
+        for name in self._linked():
             place, source = checkout.cwd / name, root / name
             if place.is_symlink():
                 place.unlink()
@@ -292,7 +292,7 @@ class CommandRunner(Runner):
             checkout=checkout,
             variables={**self._variables(checkout), "PYTHONPATH": imports},
             project=root,
-            kept=[str(root / each) for each in self._lent()],
+            kept=[str(root / each) for each in self._linked()],
             access=self.access(checkout),
             blocked=self.check.installed.blocked,
             by_shell=True,
@@ -349,7 +349,7 @@ class CommandRunner(Runner):
             or not self.passed(self.run_here())
         ):
             return None
-        missing = left_behind(self._ignored or (), self._lent())
+        missing = left_behind(self._ignored or (), self._linked())
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         why = f"; what is ignored here is not there: {names}" if missing else ""
         message = (
@@ -394,7 +394,7 @@ class CommandRunner(Runner):
         """Whether the folder has anything to the command that a checkout of the same files has not."""
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
-        more = bool(self._lent() or left_behind(self._ignored or (), ()))
+        more = bool(self._linked() or left_behind(self._ignored or (), ()))
         return more or speaks_of_it or self.has_submodules
 
     # ---- what came with the work ---------------------------------------------------------------------------------
@@ -416,11 +416,11 @@ class CommandRunner(Runner):
 
     # ---- places --------------------------------------------------------------------------------------------------
 
-    def _lent(self) -> tuple[str, ...]:
+    def _linked(self) -> tuple[str, ...]:
         """Installed dependencies of the project."""
         if self._ignored is None:
             self._ignored = ignored_paths(self.git)
-        return lendable(Path(self.git.root), self._ignored)
+        return linkable(Path(self.git.root), self._ignored)
 
     def _variables(self, checkout: Checkout) -> dict[str, str]:
         variables = self.plain_variables(checkout) | self.check.variables
@@ -445,7 +445,7 @@ class CommandRunner(Runner):
     def _mapped(self) -> Mapped:
         """Return the import folders of the project in the environments that a command may start."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
-        return mapped_in(Path(self.git.root), self._lent(), search)
+        return mapped_in(Path(self.git.root), self._linked(), search)
 
     @property
     def import_roots(self) -> Collection[str]:
@@ -455,7 +455,7 @@ class CommandRunner(Runner):
         return import_folders(self._mapped, checkout)
 
     def access(self, checkout: Checkout) -> FolderAccess:
-        return access_of_checkout(checkout, Path(self.git.root), self._lent(), self.check.sandbox)
+        return access_of_checkout(checkout, Path(self.git.root), self._linked(), self.check.sandbox)
 
 
 def _ran_nothing(command: str, output: str) -> str | None:

@@ -18,9 +18,9 @@ from agent_harness.verification.runner.installed import Installed, places
 from agent_harness.verification.runner.installed_changes import Differences
 from agent_harness.verification.runner.installed_record import FirstLook, InstalledRecord
 from agent_harness.verification.runner.interpreters import Interpreters, interpreter_of_script, is_python, program_path
-from agent_harness.verification.runner.lending import compared, ignored_paths, lendable
+from agent_harness.verification.runner.linked_paths import compared, ignored_paths, linkable
 
-__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "lent_by", "released", "starts_python"]
+__all__ = ["Differences", "FirstLook", "InstalledRecord", "around", "linked_by", "released", "starts_python"]
 
 _SPEAKS = re.compile(  # of an interpreter, or of what starts one
     r"(?<![\w-])(?:python|pypy|py\.?test|unittest|tox|nox|poetry|pipenv|uvx?|hatch|pdm|rye|pixi|conda|mamba|ipython|pip)"
@@ -35,7 +35,7 @@ def around(
     in_place: bool,
     settings: SandboxSettings = AUTO,
     confined: bool = True,
-    lent: Iterable[str] = (),
+    linked: Iterable[str] = (),
 ) -> Installed:
     """Where to look for these commands, and nothing yet of what is there: programs, and interpreters they may start.
 
@@ -63,13 +63,13 @@ def around(
         confined=confined,
         search=variables["PATH"],
         above=root if in_place and starting else "",
-        lent=compared(Path(root), lent),
+        lent=compared(Path(root), linked),
     )
 
 
-def lent_by(folder: str) -> tuple[str, ...]:
+def linked_by(folder: str) -> tuple[str, ...]:
     """What a project in a git work tree lends to checkouts of its work."""
-    return lendable(Path(folder), ignored_paths(Git(folder)))
+    return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)

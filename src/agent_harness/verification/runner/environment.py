@@ -26,7 +26,7 @@ from agent_harness.verification.runner.interpreters import (
     is_python,
     program_path,
 )
-from agent_harness.verification.runner.lending import Mapped, compared, import_folders, mapped
+from agent_harness.verification.runner.linked_paths import Mapped, compared, import_folders, mapped
 from agent_harness.verification.runner.testreport import PLUGIN_FOLDER
 from agent_harness.verification.verdict import Finding
 

@@ -295,10 +295,10 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 
 
 def access_of_checkout(
-    checkout: Checkout, project: Path, lent: Iterable[str], sandbox: SandboxSettings
+    checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
     """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
-    folders = (project / link for link in lent)
+    folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
         own, [project, *_repository_of(project), *([checkout.borrowed] if checkout.borrowed else [])], sandbox

@@ -22,7 +22,7 @@ from agent_harness.verification.command import (
     FirstLook,
     InstalledRecord,
     around,
-    lent_by,
+    linked_by,
     released,
     starts_python,
 )
@@ -52,7 +52,7 @@ def look(worker: "Worker", task: "Task") -> None:
         [(command, folder) for command in dict.fromkeys((task.validation_command, *later)) if command],
         in_place=_in_place(worker),
         settings=settings_from(state.config.sandbox),
-        lent=lent_by(folder) if worker.git and not _in_place(worker) else (),
+        linked=linked_by(folder) if worker.git and not _in_place(worker) else (),
         confined=bool(worker.goes_on),  # a direct claim has no sandbox of the harness
     )
     if record.goes_on(wanted, by):

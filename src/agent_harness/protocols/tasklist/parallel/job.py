@@ -26,7 +26,7 @@ from agent_harness.protocols.tasklist.records import IN_PLACE, State, Task
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.command.folder import run_in_place
-from agent_harness.verification.runner import lending
+from agent_harness.verification.runner import linked_paths
 
 KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
@@ -156,13 +156,13 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
     return {"status": RED if failed else GREEN, "failing": [*failed], "output": output}
 
 
-def _lead_imports_to(root: str, lent: Iterable[str]) -> None:
+def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
     """Make this process's checks find installed packages in the project, as the proofs in checkouts do.
 
     A runner of another environment than the project's, which has no such setting, finds them there as well.
     """
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    roots = lending.mapped_in(Path(root), lent, os.environ.get("PATH", os.defpath)).roots
+    roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
     folders = [*(os.path.join(root, each) for each in roots), *filter(None, known)]
     if folders:
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))

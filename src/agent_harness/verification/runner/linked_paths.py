@@ -22,7 +22,7 @@ __all__ = [
     "ignored_paths",
     "import_folders",
     "left_behind",
-    "lendable",
+    "linkable",
     "Mapped",
     "mapped",
     "mapped_in",
@@ -166,29 +166,29 @@ def ignored_paths(git: Git) -> list[str]:
     return [path for path in found if not path.startswith("../")]
 
 
-def lendable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
+def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
     """Those of the ignored paths that hold what the project needs and cannot be got from a commit."""
     return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
 
 
-def compared(root: Path, lent: Iterable[str]) -> tuple[str, ...]:
+def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
     """Those of the lent folders that are compared file by file: a Python environment is looked at by itself."""
-    folders = (path for path in lent if (root / path).is_dir())
+    folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
 
-def without(lent: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
+def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
     """What of the lent folders is left out of a checkout of the work: what came or changed while it was done.
 
     Nothing where the work changes a lock file as well, since then it is what an installer has brought.
     """
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
-    return () if is_locked else tuple(lent)
+    return () if is_locked else tuple(linked)
 
 
-def left_behind(ignored: Iterable[str], lent: Iterable[str]) -> list[str]:
+def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
     """Ignored paths that are in the folder and not in a checkout, caches and the harness's own files aside."""
-    known = {*lent}
+    known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
         path
@@ -221,9 +221,9 @@ def _is_needed(root: Path, path: str) -> bool:
     )
 
 
-def mapped_in(root: Path, lent: Iterable[str], search_path: str) -> Mapped:
+def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
     """What stands for the project in the environments that are lent, and in those whose programs are on PATH."""
-    prefixes = [root / path for path in lent]
+    prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111
     sites = (site for prefix in prefixes for site in sorted(prefix.glob("lib*/python3*/*-packages")))
