@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from agent_harness.fleet.sharing import FairClock, Wish, shares
+from agent_harness.fleet.sharing import FairClock, SlotRequest, shares
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import decision, plan
 from agent_harness.parallel.items import ACCEPTED, GREEN, RED, REJECTED, OpenItem
@@ -123,7 +123,7 @@ class Day:
         found = shares(
             self.words.agents,
             (
-                Wish(
+                SlotRequest(
                     project=each.name,
                     wants=each.left,
                     most=4,

@@ -8,16 +8,16 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_harness.fleet.sharing import FairClock, Wish, shares
+from agent_harness.fleet.sharing import FairClock, SlotRequest, shares
 
 SIM = Path(__file__).parents[2] / "bench/fleet_sim.py"
 
 
-def wish(name: str, wants: int, **members: object) -> Wish:
-    return Wish(**({"project": name, "wants": wants, "most": 256} | members))  # type: ignore[arg-type]
+def request(name: str, wants: int, **members: object) -> SlotRequest:
+    return SlotRequest(**({"project": name, "wants": wants, "most": 256} | members))  # type: ignore[arg-type]
 
 
-WISHES = st.lists(
+REQUESTS = st.lists(
     st.builds(
         lambda wants, most, priority, weight, minutes: (wants, most, priority, weight, minutes),
         st.integers(0, 30),
@@ -30,60 +30,69 @@ WISHES = st.lists(
 )
 
 
-@given(st.integers(0, 60), WISHES)
+@given(st.integers(0, 60), REQUESTS)
 def test_nobody_gets_more_than_it_can_use_and_nothing_is_left_idle(agents: int, rows: list[tuple[object, ...]]) -> None:
     names = ("wants", "most", "priority", "weight", "minutes")
-    wishes = [Wish(project=f"p{n}", **dict(zip(names, row, strict=True))) for n, row in enumerate(rows)]  # type: ignore[arg-type]
-    found = shares(agents, wishes)
-    assert all(0 < found[each.project] <= each.count for each in wishes if each.project in found)
-    assert sum(found.values()) == min(agents, sum(each.count for each in wishes))
+    requests = [SlotRequest(project=f"p{n}", **dict(zip(names, row, strict=True))) for n, row in enumerate(rows)]  # type: ignore[arg-type]
+    found = shares(agents, requests)
+    assert all(0 < found[each.project] <= each.count for each in requests if each.project in found)
+    assert sum(found.values()) == min(agents, sum(each.count for each in requests))
 
 
 ROOMS = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 12))
 
 
-@given(st.integers(0, 60), WISHES, ROOMS, st.randoms(use_true_random=False))
+@given(st.integers(0, 60), REQUESTS, ROOMS, st.randoms(use_true_random=False))
 def test_no_account_gets_more_agents_than_it_has_room_for(
     agents: int, rows: list[tuple[object, ...]], rooms: dict[str, int], random: Random
 ) -> None:
     """SC-60: and no slot stays idle that a project of another account, or of a lower class, could take."""
     names = ("wants", "most", "priority", "weight", "minutes")
-    wishes = [
-        Wish(project=f"p{n}", account=random.choice("xyz"), **dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
+    requests = [
+        SlotRequest(project=f"p{n}", account=random.choice("xyz"), **dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
         for n, row in enumerate(rows)
     ]
-    found = shares(agents, wishes, rooms)
+    found = shares(agents, requests, rooms)
     could = 0
     for account in "xyz":
-        ours = [each for each in wishes if each.account == account]
+        ours = [each for each in requests if each.account == account]
         wanted = sum(each.count for each in ours)
         room = min(wanted, rooms.get(account, wanted))
         assert sum(found.get(each.project, 0) for each in ours) <= room
         could += room
     assert sum(found.values()) == min(agents, could)
-    assert all(0 < found[each.project] <= each.count for each in wishes if each.project in found)
+    assert all(0 < found[each.project] <= each.count for each in requests if each.project in found)
 
 
 def test_what_a_full_account_cannot_take_is_the_others() -> None:
-    rows = [wish("a", 50, priority=1, account="x"), wish("b", 50, priority=1, account="y"), wish("c", 50, priority=4)]
+    rows = [
+        request("a", 50, priority=1, account="x"),
+        request("b", 50, priority=1, account="y"),
+        request("c", 50, priority=4),
+    ]
     assert shares(40, rows, {"x": 3}) == {"a": 3, "b": 35, "c": 2}
     assert shares(40, rows, {"x": 3, "y": 1}) == {"a": 3, "b": 1, "c": 36}
 
 
 def test_a_class_below_the_first_keeps_a_twentieth() -> None:
     found = shares(
-        100, [wish("urgent", 1000, most=1000, priority=1), wish("later", 50, priority=3), wish("last", 2, priority=5)]
+        100,
+        [
+            request("urgent", 1000, most=1000, priority=1),
+            request("later", 50, priority=3),
+            request("last", 2, priority=5),
+        ],
     )
     assert found == {"urgent": 93, "later": 5, "last": 2}
 
 
 def test_within_a_class_agents_go_by_weight() -> None:
-    found = shares(30, [wish("a", 100, weight=1.0), wish("b", 100, weight=2.0)])
+    found = shares(30, [request("a", 100, weight=1.0), request("b", 100, weight=2.0)])
     assert found == {"a": 10, "b": 20}
 
 
 def test_who_has_had_more_waits() -> None:
-    found = shares(10, [wish("had", 100, minutes=10_000.0), wish("new", 100)])
+    found = shares(10, [request("had", 100, minutes=10_000.0), request("new", 100)])
     assert found == {"new": 10}
 
 
@@ -92,9 +101,9 @@ def test_over_a_day_the_minutes_are_as_the_weights() -> None:
     weights = {f"p{n}": 1.0 + n % 3 for n in range(30)}
     clock = FairClock()
     for _ in range(24 * 12):
-        wishes = [wish(name, 5, weight=weight, minutes=clock.minutes(name)) for name, weight in weights.items()]
+        requests = [request(name, 5, weight=weight, minutes=clock.minutes(name)) for name, weight in weights.items()]
         clock.wanting(weights.items())
-        for name, count in shares(25, wishes).items():
+        for name, count in shares(25, requests).items():
             clock.used(name, count * 5.0)
     served = [clock.minutes(name) / weight for name, weight in weights.items()]
     assert max(served) / min(served) <= 1.2

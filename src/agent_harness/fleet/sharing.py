@@ -15,7 +15,7 @@ QUANTUM_MINUTES = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SlotRequest:
     """Demand and usage of one project."""
 
     project: str
@@ -32,18 +32,18 @@ class Wish:
         return min(self.wants, self.most)
 
 
-def shares(agents: int, wishes: Iterable[Wish], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
+def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return the agents by project, without projects that get none. All agents are given as long as one may have
     them.
 
     ``rooms``: for each account with a limit, the number of agents of all projects together.
     """
-    classes: dict[int, list[Wish]] = {}
-    for wish in wishes:
-        if wish.count > 0:
-            classes.setdefault(wish.priority, []).append(wish)
+    classes: dict[int, list[SlotRequest]] = {}
+    for request in requests:
+        if request.count > 0:
+            classes.setdefault(request.priority, []).append(request)
     order = sorted(classes)
-    wanted = {priority: sum(wish.count for wish in classes[priority]) for priority in order}
+    wanted = {priority: sum(request.count for request in classes[priority]) for priority in order}
     kept = {priority: min(wanted[priority], int(agents * KEPT_SHARE)) for priority in order[1:]}
     left, room = agents, dict(rooms or {})
     found: dict[str, int] = {}
@@ -55,28 +55,28 @@ def shares(agents: int, wishes: Iterable[Wish], rooms: Mapping[str, int] | None 
     return found
 
 
-def _give(agents: int, wishes: Sequence[Wish], found: dict[str, int], room: dict[str, int]) -> int:
+def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
     """Give each agent to the project with the smallest virtual time (start-time fair queueing). Return the number
     given.
     """
-    count = [found.get(wish.project, 0) for wish in wishes]
+    count = [found.get(request.project, 0) for request in requests]
     heap = [
-        ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(wishes) if count[n] < w.count
+        ((w.minutes + QUANTUM_MINUTES * count[n]) / w.weight, n) for n, w in enumerate(requests) if count[n] < w.count
     ]
     heapq.heapify(heap)
     left = max(0, agents)
     while left > 0 and heap:
         at, number = heapq.heappop(heap)
-        wish = wishes[number]
-        if room.get(wish.account, 1) <= 0:
+        request = requests[number]
+        if room.get(request.account, 1) <= 0:
             continue
-        if wish.account in room:
-            room[wish.account] -= 1
+        if request.account in room:
+            room[request.account] -= 1
         count[number] += 1
-        found[wish.project] = count[number]
+        found[request.project] = count[number]
         left -= 1
-        if count[number] < wish.count:
-            heapq.heappush(heap, (at + QUANTUM_MINUTES / wish.weight, number))
+        if count[number] < request.count:
+            heapq.heappush(heap, (at + QUANTUM_MINUTES / request.weight, number))
     return max(0, agents) - left
 
 
@@ -91,9 +91,9 @@ class FairClock:
         """Return the minutes that count for it."""
         return self._minutes.get(project, 0.0)
 
-    def wanting(self, wishes: Iterable[tuple[str, float]]) -> None:
+    def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
         """Set the projects, with weights, that want agents now: a new one starts at the level of the others."""
-        now = dict(wishes)
+        now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
         for project in now.keys() - self._active:

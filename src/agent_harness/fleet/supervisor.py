@@ -26,7 +26,7 @@ from agent_harness.engines.address import with_priority
 from agent_harness.errors import Busy, HarnessError, Refused
 from agent_harness.fleet import accounts, slices, status
 from agent_harness.fleet.roster import Member, Roster
-from agent_harness.fleet.sharing import FairClock, Wish, shares
+from agent_harness.fleet.sharing import FairClock, SlotRequest, shares
 from agent_harness.kernel import clock, files, journal, trusted_state
 from agent_harness.kernel.json import JsonObject, dollars, jsontext, number_below
 from agent_harness.kernel.lock import LockFile
@@ -157,9 +157,11 @@ class FleetSupervisor:
         today = self._spent_today()  # with what those have cost that have just ended
         total = sum(today.values()) + sum(each.spent_live for each in self._watched.values())
         self._rooms = accounts.rooms(roster)
-        wishes = [wish for each in self._watched.values() if (wish := self._wish(each, roster, today, total))]
-        self._clock.wanting((wish.project, wish.weight) for wish in wishes)
-        given = shares(roster.agents, wishes, self._rooms)
+        requests = [
+            request for each in self._watched.values() if (request := self._request(each, roster, today, total))
+        ]
+        self._clock.wanting((request.project, request.weight) for request in requests)
+        given = shares(roster.agents, requests, self._rooms)
         is_paused = status.is_paused()
         free = roster.agents - sum(each.at_work for each in self._watched.values())
         room = {account: most - self._at_work(account) for account, most in self._rooms.items()}
@@ -182,7 +184,7 @@ class FleetSupervisor:
     def _turn(self, each: _Watched) -> tuple[int, float]:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
-    def _wish(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> Wish | None:
+    def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
         """Return the demand of the project; None if it rests, or has spent its budget of today."""
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
@@ -197,7 +199,7 @@ class FleetSupervisor:
         if not each.alive and each.state not in ("open", "not looked at"):
             return None
         wants = max(each.agents, each.workable)
-        return Wish(
+        return SlotRequest(
             project=each.member.path,
             wants=wants,
             most=each.member.workers,

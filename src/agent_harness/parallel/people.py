@@ -240,14 +240,14 @@ class ParallelRuns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeseenRun:
+class PreviewedRun:
     """Expected start of the next run, as far as it can be known here."""
 
     plan: RunPlan
     unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
 
 
-def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenRun:
+def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
     """Return the expected start of the next run with so many workers; change nothing. Raise ``StateDamaged`` as the
     run would.
 
@@ -257,7 +257,7 @@ def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenR
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
-        return ForeseenRun(plan=known)
+        return PreviewedRun(plan=known)
     unsure: list[str] = []
     for item in known.in_state(WORKING):
         work = known.work(item)
@@ -272,7 +272,7 @@ def foreseen(folder: str, workers: int, *, elsewhere: bool = False) -> ForeseenR
         carried, known = known.carried(), RunPlan()
         begun = {"type": "run", "run": "", "branch": "", "head": "", "workers": workers, "batch_max": 8, "mends": 2}
         known.apply(begun | {"carried": carried})
-    return ForeseenRun(plan=known, unsure=tuple(unsure))
+    return PreviewedRun(plan=known, unsure=tuple(unsure))
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:

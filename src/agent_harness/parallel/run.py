@@ -19,7 +19,7 @@ from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
 from agent_harness.parallel.items import Home, OpenItem, odd_touches
 from agent_harness.parallel.merge_queue.learning import learned_in
-from agent_harness.parallel.people import ForeseenRun, refuse_gone
+from agent_harness.parallel.people import PreviewedRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.session.parallel_settings import ParallelSettings
@@ -35,7 +35,7 @@ INTERRUPTED: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunWish:
+class RunRequest:
     """Options of a run, common to all protocols."""
 
     workers: int
@@ -85,7 +85,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
 class PreparedRun:
     """A run with its folder, branch and engine, before it has a coordinator."""
 
-    wish: RunWish
+    request: RunRequest
     git: Git
     branch: str
     folder: str
@@ -96,7 +96,7 @@ class PreparedRun:
     @classmethod
     def of(
         cls,
-        wish: RunWish,
+        request: RunRequest,
         git: Git,
         branch: str,
         folder: str,
@@ -106,12 +106,12 @@ class PreparedRun:
         stop: Stop,
     ) -> "PreparedRun":
         """Build it. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs for other machines."""
-        engine = wish.engine_factory(git, folder, say, refs) if wish.engine_factory else None
-        return cls(wish=wish, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
+        engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
+        return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
         """Rebuild the ledger if it is missing and an earlier run has left work."""
-        left = replace(left, workers=self.wish.workers)
+        left = replace(left, workers=self.request.workers)
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
@@ -133,17 +133,17 @@ class PreparedRun:
         ``INTERRUPTED``.
         """
         terms = RunTerms(
-            workers=self.wish.workers,
+            workers=self.request.workers,
             say=self.say,
             stop=self.stop,
             max_attempts=max_attempts,
             max_cost_usd=max_cost_usd,
             settings=settings,
             sandbox=sandbox,
-            only_land=self.wish.only_land,
+            only_land=self.request.only_land,
             engine=self.engine,
             accounts=tuple(accounts),
-            policy=self.wish.policy,
+            policy=self.request.policy,
         )
         with self.stop.listening():
             return Coordinator(home, self.git, self.folder, self.branch, terms).run()
@@ -160,7 +160,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prospect:
+class RunPreview:
     """Input of ``preview``: a protocol's view of a run that is not started."""
 
     git: Git
@@ -176,9 +176,9 @@ class Prospect:
     more: JsonObject = field(default_factory=dict)  # what only this protocol's answer has
 
 
-def preview(found: ForeseenRun, run: Prospect) -> JsonObject:
+def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
     """Return the items that the run would start, and the rest with reasons; change nothing. ``found``: see
-    ``foreseen``.
+    ``read_preview``.
     """
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))

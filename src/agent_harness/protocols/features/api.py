@@ -330,16 +330,16 @@ class FeatureProject:
             takeover.begin_anew(self._project)
         left = None if workers else self._project.store.left_by_run() or self._unpushed()
         if workers or left:
-            from agent_harness.parallel.run import RunWish
+            from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.features.parallel.run import run_parallel
 
             given: JsonObject = {"agents": agents, "policy": policy or RefusalPolicy()}
             if workers:
                 given |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
-                return run_parallel(self._project, RunWish(max_attempts=max_sessions, **given))
+                return run_parallel(self._project, RunRequest(max_attempts=max_sessions, **given))
             self._project.say("A run of several agents has left something to land or to push; that is done first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
-            landed = run_parallel(self._project, RunWish(only_land=True, **given))
+            landed = run_parallel(self._project, RunRequest(only_land=True, **given))
             if landed["exit_code"]:
                 return landed
         else:

@@ -255,11 +255,11 @@ class TaskList:
             self._refuse_resting()  # the state of the list is the more useful reason
             raise
         if workers is not None:
-            from agent_harness.parallel.run import RunWish
+            from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
             most = limits.pop("max_tasks", None)
-            wish = RunWish(
+            request = RunRequest(
                 workers=workers,
                 agents=agents,
                 policy=policy,
@@ -267,16 +267,16 @@ class TaskList:
                 engine_factory=engine_factory,
                 max_attempts=most,
             )
-            return run_parallel(self.worker, wish, accounts=[each.account for each in allowed], say=say, **limits)
+            return run_parallel(self.worker, request, accounts=[each.account for each in allowed], say=say, **limits)
         more: JsonObject = {}
         if left := self._left_by_run() or self._unpushed():
-            from agent_harness.parallel.run import RunWish
+            from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
             say("A run of several agents has left something to land or to push; that is done first.")
             workers, branch = left
-            wish = RunWish(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
-            landed = run_parallel(self.worker, wish, accounts=(), say=say)
+            request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
+            landed = run_parallel(self.worker, request, accounts=(), say=say)
             if landed["exit_code"]:
                 return landed
             more = {"unpushed": landed["unpushed"]}

@@ -7,14 +7,14 @@ from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import merge_queue
 from agent_harness.parallel.ledger import Ledger
-from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.people import read_preview
 from agent_harness.parallel.plan import RunPlan, fold
 from agent_harness.parallel.rebuild import LeftRun
 from agent_harness.parallel.run import (
     INTERRUPTED,
     PreparedRun,
-    Prospect,
-    RunWish,
+    RunPreview,
+    RunRequest,
     branch_to_land_on,
     existing_folder,
     made_folder,
@@ -38,7 +38,7 @@ from agent_harness.session.parallel_settings import ParallelSettings
 from agent_harness.supervision import interruption
 
 
-def run_parallel(project: Project, wish: RunWish) -> JsonObject:
+def run_parallel(project: Project, request: RunRequest) -> JsonObject:
     """Work on the project with several agents at once; return the coordinator's answer.
 
     Unfinished work that a serial run has left on the branch continues in a workspace. Raise the errors of ``Runs.run``
@@ -46,20 +46,20 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
-    target = branch_to_land_on(project.git, kept, wish.branch, otherwise="harness run")
+    target = branch_to_land_on(project.git, kept, request.branch, otherwise="harness run")
     is_here = target == project.git.branch()
     migrations.refuse_newer(project)
     locking.refuse_resting(project)
     accounts: list[str] = []
-    if not wish.only_land:
+    if not request.only_land:
         questions.refuse_pending(project.store.state())
-        accounts = [each.account for each in choose_agents(project, wish.agents)]
+        accounts = [each.account for each in choose_agents(project, request.agents)]
     with interruption.watched(lambda: project.store.pause() is not None) as stop, locked(project):
         folder, settings = made_folder(project.layout.git_dir, project.layout.root), settings_of(project)
-        begun = PreparedRun.of(wish, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
+        begun = PreparedRun.of(request, project.git, target, folder, refs=settings.refs, say=project.say, stop=stop)
         claims = jobs_of_run(project.store.left_by_run() or {})
         rejected = sent_back(project.store)
-        begun.rebuild_ledger(LeftRun(workers=wish.workers, branch=wish.branch, claims=claims, rejected=rejected))
+        begun.rebuild_ledger(LeftRun(workers=request.workers, branch=request.branch, claims=claims, rejected=rejected))
         known = _known(folder)
         Runs(project).put_in_order(marks=is_here and not known.moving)
         if known.moving and project.git.commit_of(known.branch) == known.moving[0]:
@@ -68,10 +68,10 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
         valid_features(project, None if is_here else features_at(project, target))
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
-        attempt = {**wish.told_attempts(), "spent_before_usd": before}
-        home = FeatureHome(project, folder, wish.workers, attempt, wish.branch)
+        attempt = {**request.told_attempts(), "spent_before_usd": before}
+        home = FeatureHome(project, folder, request.workers, attempt, request.branch)
         begun.say_odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features})
-        if not wish.only_land:
+        if not request.only_land:
             home.ask_next()
             questions.refuse_pending(project.store.state())
             _adopt_unfinished(project, home, is_here=is_here)
@@ -85,13 +85,13 @@ def run_parallel(project: Project, wish: RunWish) -> JsonObject:
                 home,
                 settings,
                 sandbox=project.config.sandbox.model_dump(mode="json"),
-                max_attempts=wish.max_attempts,
+                max_attempts=request.max_attempts,
                 max_cost_usd=max(0.0, project.budgets.total - before),
                 accounts=accounts,
             )
         except KeyboardInterrupt:
             done = {**INTERRUPTED}
-        if not wish.only_land:
+        if not request.only_land:
             home.ask_next()
             done |= _doubt(project) if is_here and done["exit_code"] in (0, 1, 7) else {}
         return _answer(project, done, home.document())
@@ -195,14 +195,14 @@ def preview(
     folder = kept or os.path.join(project.layout.git_dir, "parallel")
     document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
-    known = foreseen(folder, workers, elsewhere=elsewhere)
+    known = read_preview(folder, workers, elsewhere=elsewhere)
     items = FeatureHome(project, folder, workers, {}, branch).items()
     named, done = {each.id for each in items}, settled(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
     left_usd = round(project.budgets.total - costs.counted(project.store.costs()), 4)
     return preview_of(
         known,
-        Prospect(
+        RunPreview(
             git=project.git,
             folder=folder,
             branch=target,

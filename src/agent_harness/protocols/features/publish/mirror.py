@@ -33,7 +33,7 @@ _BODY = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class MirrorChoices:
     """Settings of the mirror."""
 
     create_missing: bool = True
@@ -69,7 +69,7 @@ def _named(ids: Sequence[int]) -> str:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], wishes: Wishes) -> Act | None:
+def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choices: MirrorChoices) -> Act | None:
     """Return the action for one issue; ``row`` is the harness's record of it.
 
     ========  ======  =================================================================================
@@ -83,9 +83,9 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], wishe
     ========  ======  =================================================================================
     """
     if issue is None:
-        return "create" if wishes.create_missing else None
+        return "create" if choices.create_missing else None
     if issue.is_open and passes:
-        if wishes.close_verified:
+        if choices.close_verified:
             return "close"
         return None if row.get("told") is True else "tell"
     if not issue.is_open and not passes and row.get("closed_by_harness") is True:
@@ -140,7 +140,9 @@ class Mirror:
         self._repository = repository
         self._known = _rows(project.store.issues(), repository)
         settings = project.config.github
-        self._wishes = Wishes(create_missing=settings.create_missing_issues, close_verified=settings.close_on_verify)
+        self._choices = MirrorChoices(
+            create_missing=settings.create_missing_issues, close_verified=settings.close_on_verify
+        )
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
@@ -149,7 +151,7 @@ class Mirror:
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
         missing = len(document.features) - max(len(listed), len(self._known))
-        if self._wishes.create_missing and missing >= MANY:
+        if self._choices.create_missing and missing >= MANY:
             self._project.say(f"GitHub: creating about {missing} issues; that takes a second or two each.")
         for feature in document.features:
             if feature.has_id:
@@ -187,13 +189,13 @@ class Mirror:
     def _act(self, name: str, feature: Feature, found: Issue | None) -> None:
         feature_id, passes = feature.id, feature.passes
         row = self._known.get(str(feature_id), {})
-        act = step_for(passes=passes, issue=found, row=row, wishes=self._wishes)
+        act = step_for(passes=passes, issue=found, row=row, choices=self._choices)
         if act == "create":
             made = self._tracker.create(title(feature), body(name, feature))
             self._known[str(feature_id)] = {}
             self._remember(feature_id, {"number": made.number})
             self.report.created.append(feature_id)
-            if passes and self._wishes.close_verified and made.is_open:
+            if passes and self._choices.close_verified and made.is_open:
                 self._close(feature_id, made.number)
         elif found is None:
             return

@@ -41,7 +41,7 @@ class _Interrupted(Exception):
     """A task was left unfinished here, and is recovered before anything is claimed."""
 
 
-class _Wish:
+class _ClaimRequest:
     """Parameters of one call of ``claim``, with the baseline that was prepared for it."""
 
     __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
@@ -74,9 +74,9 @@ def claim(
     Raise ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
     """
-    wish = _Wish(worker, task_id, lease_seconds, dirty)
+    request = _ClaimRequest(worker, task_id, lease_seconds, dirty)
     try:
-        return _claimed(wish)
+        return _claimed(request)
     except Busy:
         if not leases.bring_back(worker):
             raise
@@ -85,53 +85,53 @@ def claim(
 
         if not any(each["action"] == "reopened" for each in recover.confirm(worker)):
             raise
-    return _claimed(wish)
+    return _claimed(request)
 
 
-def _claimed(wish: _Wish) -> JsonObject:
-    if wish.worker.git:
-        _recover(wish)
+def _claimed(request: _ClaimRequest) -> JsonObject:
+    if request.worker.git:
+        _recover(request)
     try:
-        return _give_one(wish)
+        return _give_one(request)
     except _Interrupted:
-        _recover(wish)
-        return _give_one(wish)
+        _recover(request)
+        return _give_one(request)
 
 
-def _recover(wish: _Wish) -> None:
-    _recover_first(wish.worker, wish.worker.store.look())
-    wish.recovered = True
+def _recover(request: _ClaimRequest) -> None:
+    _recover_first(request.worker, request.worker.store.look())
+    request.recovered = True
 
 
-def _give_one(wish: _Wish) -> JsonObject:
-    worker = wish.worker
+def _give_one(request: _ClaimRequest) -> JsonObject:
+    worker = request.worker
     for number in range(_GUESSES + 1):
-        wish.prepared = _prepare(wish) if number < _GUESSES else None
+        request.prepared = _prepare(request) if number < _GUESSES else None
         try:
-            won = worker.store.change(lambda change: _claim(change, wish))
+            won = worker.store.change(lambda change: _claim(change, request))
         except _OtherTask:
-            wish.drop()
+            request.drop()
             continue
         except BaseException:
-            wish.drop()
+            request.drop()
             raise
         nothing = isinstance(won, NothingEligible)
-        if wish.prepared and (nothing or won.get("base_ref") != wish.prepared.ref):
-            wish.drop()
+        if request.prepared and (nothing or won.get("base_ref") != request.prepared.ref):
+            request.drop()
         if nothing:
             raise won
         return won
     raise Busy("other workers took every task that was looked at", hint="harness task claim")
 
 
-def _prepare(wish: _Wish) -> ClaimRecord | None:
+def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
     """Return a baseline for the task that will probably be claimed; ``None`` outside git, or if there is none."""
-    worker = wish.worker
+    worker = request.worker
     if not worker.git:
         return None
     state, now = worker.store.look(), worker.store.now()
     try:
-        task = worker.find(state, wish.task_id) if wish.task_id else preview(worker, state, now)
+        task = worker.find(state, request.task_id) if request.task_id else preview(worker, state, now)
     except HarnessError:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
@@ -139,7 +139,7 @@ def _prepare(wish: _Wish) -> ClaimRecord | None:
     from agent_harness.protocols.tasklist.claims import surroundings
 
     surroundings.look(worker, task)
-    return _baseline(worker, task, wish.dirty)
+    return _baseline(worker, task, request.dirty)
 
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
@@ -201,17 +201,17 @@ def _outcomes(worker: Worker, state: State) -> int:
     return leases.outcomes(state, worker)
 
 
-def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
+def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
     """Return the answer about the claimed task, or why there is none; returned, so that the changes are kept."""
-    state, now, worker = change.state, change.now, wish.worker
+    state, now, worker = change.state, change.now, request.worker
     under_way = selection.in_progress(state)
-    if under_way and not wish.recovered and _unfinished(worker, state, now):
+    if under_way and not request.recovered and _unfinished(worker, state, now):
         raise _Interrupted
     refuse_claims(worker, state, now)
     leases.keep(state, worker, now)
     held = _held(worker, state, under_way, now)
-    if held and wish.task_id in (None, held.id):
-        lifecycle.renew(held, now, wish.seconds)
+    if held and request.task_id in (None, held.id):
+        lifecycle.renew(held, now, request.seconds)
         change.touch(held)
         return _answer(held, resumed=True)
     if held:
@@ -222,15 +222,15 @@ def _claim(change: TaskListChange, wish: _Wish) -> JsonObject | NothingEligible:
     for marked in selection.settle(state, now):
         change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
         change.touch(marked.task)
-    task = _chosen(worker, state, wish.task_id)
+    task = _chosen(worker, state, request.task_id)
     if task is None:
         return _nothing(state)
-    prepared = wish.prepared
+    prepared = request.prepared
     if prepared and (prepared.task_id, prepared.attempt) != (task.id, task.attempts + 1):
         raise _OtherTask
     if prepared is None and worker.git:
-        prepared = _baseline(worker, task, wish.dirty)
-    _give(change, wish, task, prepared)
+        prepared = _baseline(worker, task, request.dirty)
+    _give(change, request, task, prepared)
     return _answer(task, resumed=False)
 
 
@@ -302,10 +302,10 @@ def _why_nothing(state: State) -> str:
     return f"nothing can be claimed: {wrong[0].message}" if wrong else "nothing can be claimed now"
 
 
-def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord | None) -> None:
+def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: ClaimRecord | None) -> None:
     from agent_harness.protocols.tasklist import proven
 
-    worker = wish.worker
+    worker = request.worker
     if changed := proven.put_back(worker.layout, task, claimed=False):
         change.note("WARN", changed, task=task.id)
     lifecycle.start(
@@ -313,7 +313,7 @@ def _give(change: TaskListChange, wish: _Wish, task: Task, prepared: ClaimRecord
         owner=worker.owner,
         token=lease.new_token(),
         at=change.now,
-        lease_seconds=wish.seconds,
+        lease_seconds=request.seconds,
         head=prepared.head if prepared else None,
         branch=prepared.branch if prepared else None,
         base_ref=prepared.ref if prepared else None,

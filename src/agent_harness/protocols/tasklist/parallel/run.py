@@ -7,13 +7,13 @@ from contextlib import suppress
 from agent_harness.errors import HarnessError, UnsafeTree
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import workspaces
-from agent_harness.parallel.people import foreseen
+from agent_harness.parallel.people import read_preview
 from agent_harness.parallel.plan import LANDING, READY
 from agent_harness.parallel.run import (
     INTERRUPTED,
     PreparedRun,
-    Prospect,
-    RunWish,
+    RunPreview,
+    RunRequest,
     branch_to_land_on,
     existing_folder,
     made_folder,
@@ -34,7 +34,7 @@ from agent_harness.supervision import interruption
 
 def run_parallel(
     worker: Worker,
-    wish: RunWish,
+    request: RunRequest,
     *,
     accounts: Sequence[str],
     say: Callable[[str], None],
@@ -49,7 +49,7 @@ def run_parallel(
     """
     worker = run.own_worker(worker)
     workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
-    target = branch_to_land_on(workspace.git if workspace else None, kept, wish.branch, otherwise="harness run")
+    target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
     assert workspace is not None
     if not workspace.exclude:
         raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
@@ -57,29 +57,29 @@ def run_parallel(
     publish.target_of(workspace.git, before.push, target)
     with interruption.watched(worker.store.paused) as stop:
         folder = made_folder(worker.layout.tasks, worker.layout.root)
-        begun = PreparedRun.of(wish, workspace.git, target, folder, refs=before.refs, say=say, stop=stop)
+        begun = PreparedRun.of(request, workspace.git, target, folder, refs=before.refs, say=say, stop=stop)
         session = sessions.start(worker)
         for found in session["recovered"]:
             is_open = found["action"] == "resume"  # no agent here can compare its checkpoints with the files
             done = recover.recover(worker, found["task_id"], "fail")[0] if is_open else found
             say(f"{done['task_id']}: {done['action']} ({done.get('reason') or 'it was interrupted'})")
-        if not wish.only_land:
-            say(f"Session {session['session']} starting with {wish.workers} workers...")
+        if not request.only_land:
+            say(f"Session {session['session']} starting with {request.workers} workers...")
         worker.store.change(lambda change: publish.setting_of_run(folder, change))
         state = worker.store.read()
         settings = settings_of(state, say)
         begun.say_odd_touches({task.id: task.raw.get("touches") for task in state.tasks})
         begun.rebuild_ledger(left_run(worker))
         limits = {"max_minutes": max_minutes, "max_cost_usd": max_cost_usd}
-        attempt = {**wish.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
-        claimed = {"workers": wish.workers, **({"branch": wish.branch} if wish.branch else {})}
+        attempt = {**request.told_attempts(), **limits, "parallel": folder, "is_closed_later": begun.engine is None}
+        claimed = {"workers": request.workers, **({"branch": request.branch} if request.branch else {})}
         try:
             push_target = publish.target_of(workspace.git, settings.push, target, folder)
             done = begun.execute(
                 TaskListHome(worker, int(session["session"]), claimed, attempt, push_target),
                 settings,
                 sandbox=state.config.sandbox,
-                max_attempts=_most(state, wish.workers, wish.max_attempts),
+                max_attempts=_most(state, request.workers, request.max_attempts),
                 max_cost_usd=max_cost_usd,
                 accounts=accounts,
             )
@@ -134,7 +134,7 @@ def preview(
     folder = kept or os.path.join(worker.layout.root, "parallel")
     state.raw["session_config"] = publish.config_of_run(folder, state)
     settings = settings_of(state)
-    known = foreseen(folder, workers, elsewhere=elsewhere)
+    known = read_preview(folder, workers, elsewhere=elsewhere)
     for task in leases.left_by_run(state):
         if known.plan.work(task.id).state not in (READY, LANDING) and task.id not in known.unsure:
             lifecycle.release(task)
@@ -144,7 +144,7 @@ def preview(
     most = _most(state, workers, max_tasks)
     return preview_of(
         known,
-        Prospect(
+        RunPreview(
             git=workspace.git,
             folder=folder,
             branch=target,
