@@ -20,13 +20,13 @@ from agent_harness.parallel import merge_queue
 from agent_harness.parallel.budget import SharedBudget
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.merge_queue import objects
-from agent_harness.protocols.features.parallel.home import FeatureHome
-from agent_harness.protocols.tasklist.parallel.home import TaskListHome
+from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort
+from agent_harness.protocols.tasklist.parallel.project_port import TaskListProjectPort
 
 AFTER = {
-    "joined": [(FeatureHome, "joined"), (TaskListHome, "joined")],
-    "settled": [(FeatureHome, "settle"), (TaskListHome, "settle")],
-    "booked": [(FeatureHome, "ended"), (TaskListHome, "ended")],
+    "joined": [(FeatureProjectPort, "joined"), (TaskListProjectPort, "joined")],
+    "settled": [(FeatureProjectPort, "settle"), (TaskListProjectPort, "settle")],
+    "booked": [(FeatureProjectPort, "ended"), (TaskListProjectPort, "ended")],
     "paid": [(SharedBudget, "settle")],
 }
 """Moments that are the end of a method."""

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.protocols.tasklist.parallel.home import TaskListHome
+from agent_harness.protocols.tasklist.parallel.project_port import TaskListProjectPort
 from agent_harness.testing.task_list_project import TaskListProject, task
 
 
-def home_of(work: TaskListProject) -> TaskListHome:
-    return TaskListHome(work.worker(), 1, {}, {})
+def home_of(work: TaskListProject) -> TaskListProjectPort:
+    return TaskListProjectPort(work.worker(), 1, {}, {})
 
 
 @pytest.mark.parametrize("added", [True, False], ids=["added by a command", "written by hand"])

@@ -37,8 +37,8 @@ from agent_harness.parallel.items import (
     PARTIAL,
     RESULT,
     VERIFY,
-    Home,
     Job,
+    ProjectPort,
     job_folder,
     result_of_job,
 )
@@ -46,7 +46,7 @@ from agent_harness.parallel.ledger import VERSION, Ledger, project_id, run_held
 from agent_harness.parallel.merge_queue import candidates
 from agent_harness.parallel.merge_queue.merging import BRANCH_GONE, CheckRun, MergeQueue
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
-from agent_harness.parallel.merge_queue.touched import HomeWatch
+from agent_harness.parallel.merge_queue.touched import ChangeWatch
 from agent_harness.parallel.people import queue_rows
 from agent_harness.parallel.snapshot import RunSnapshot
 from agent_harness.parallel.workspace_setup import PortBlocks, SetUp
@@ -99,8 +99,8 @@ class _Under:
 class Coordinator:
     """One run, from its ledger in ``folder`` to its end."""
 
-    def __init__(self, home: Home, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
-        self._home = home
+    def __init__(self, home: ProjectPort, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
+        self._port = home
         self._git = git
         self._folder = folder
         self._branch = branch
@@ -139,7 +139,7 @@ class Coordinator:
         self._ledger.folded()
         self._refs = ProjectRefs(project_id(self._folder))
         self._merge_queue = MergeQueue(
-            self._home,
+            self._port,
             self._git,
             self._folder,
             branch=self._branch,
@@ -174,13 +174,13 @@ class Coordinator:
         known |= {"unpushed": unpushed} if unpushed else {}
         known |= {"unaudited": True} if is_unaudited else {}
         self._ledger.note("run", **known, **settings, head=self._plan.head if self._plan.batch else head)
-        self._home.adopt([self._plan.work(item).job for item in self._plan.in_state(*_HELD)])
+        self._port.adopt([self._plan.work(item).job for item in self._plan.in_state(*_HELD)])
         at_work = [self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)]
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
             self._say(f"Proven, but without an owner now: {', '.join(kept)}")
-        self._watch = HomeWatch(self._git, self._branch, self._aside(), (*self._home.own, *self._home.common))
+        self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
         """Rename the refs of versions up to 1.2.1 to this project's names. Report those that may belong to another
@@ -201,7 +201,7 @@ class Coordinator:
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Return True if an item of the run before is to be kept. Rescue a candidate that has no owner any more."""
-        if not carried["ready"] or self._home.holds(carried["order"], carried["item"]):
+        if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
         known = {name: carried[name] for name in ("order", "commit", "bounces")}
@@ -251,7 +251,7 @@ class Coordinator:
         while True:
             try:
                 with workspace.locked():
-                    found = workspace.rescue(self._git, name, self._home.own)
+                    found = workspace.rescue(self._git, name, self._port.own)
                     workspace.at_rest = True
                     return found
             except Busy:
@@ -278,7 +278,7 @@ class Coordinator:
                 self._say(SUBMODULES)
             for line in workspace_setup.not_linkable(self._git, wished.copy):
                 self._say(line)
-            self._lend = workspace_setup.linkable_in(self._git, wished.lent, self._home.own, installed=wished.lend)
+            self._lend = workspace_setup.linkable_in(self._git, wished.lent, self._port.own, installed=wished.lend)
             reason = self._loop()
             return self._closed(*reason)
         except KeyboardInterrupt:
@@ -294,7 +294,7 @@ class Coordinator:
 
     def _loop(self) -> tuple[int, str, str]:
         while True:
-            self._home.keep()
+            self._port.keep()
             self._look_around()
             self._snapshot.show(self._view)
             self._ease_memory()
@@ -358,7 +358,7 @@ class Coordinator:
         known = self._plan.under_way
         is_due = any(not each.trial or (known and each.batch == known[0].id) for each in checks)
         return decision.Facts(
-            items=self._home.items() if may_begin and not self._terms.only_land else [],
+            items=self._port.items() if may_begin and not self._terms.only_land else [],
             slots=self._plan.workers - len(attempts) - len(self._plan.shut_slots),
             checking=is_due or (self._plan.joined is not None and self._merge_queue.branch.waits),
             test_runs=self._test_runs - len(checks),
@@ -382,7 +382,7 @@ class Coordinator:
             return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, self._told_blocked()
-        if said := self._home.stopped():
+        if said := self._port.stopped():
             return said[0], "stopped", said[1]
         if len(self._plan.shut_slots) >= self._plan.workers:
             return 4, NOT_SET_UP, f"No workspace could be set up: {[*self._plan.shut.values()][-1]}"
@@ -420,7 +420,7 @@ class Coordinator:
         told = []
         for item, names in self._plan.broken.items():
             own = self._plan.work(item).own
-            self._home.broken(names, item, own, head)
+            self._port.broken(names, item, own, head)
             at = f"{branch} at {head[:10]} does not prove {', '.join(names[:5])}"
             told.append(f"{at}: the landing of {item} broke it, and is not fixed (git revert {own[:12]}).")
         return " ".join(told)
@@ -445,7 +445,7 @@ class Coordinator:
         return (LimitInForce.exit_code, LimitInForce.code, sentence(refused.as_notice())) if refused else None
 
     def _nothing_left(self) -> tuple[int, str, str]:
-        failed, still, asked = self._home.left()
+        failed, still, asked = self._port.left()
         limit = self._terms.max_attempts
         parked = self._plan.in_state(PARKED)
         held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
@@ -473,7 +473,7 @@ class Coordinator:
         in_the_way = self._merge_queue.in_the_way
         known, attempts = self._plan, [each for each in self._under.values() if each.job.kind == ATTEMPT]
         attempts.sort(key=lambda each: int(each.job.slot[1:]))
-        heard = self._home.heard([each.job for each in attempts])
+        heard = self._port.heard([each.job for each in attempts])
         elsewhere = self._engine.heard()
         for each in attempts:
             if tries := elsewhere.get(each.job.id, {}).get("tries_usd"):
@@ -509,7 +509,7 @@ class Coordinator:
         self._read_mail()
         for under in self._under.values():
             job = under.job
-            if job.kind == ATTEMPT and not under.recalled and not self._home.holds(job.id, job.item):
+            if job.kind == ATTEMPT and not under.recalled and not self._port.holds(job.id, job.item):
                 self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="taken_back")
                 self._say(f"{job.slot} {job.item}: it is not this run's any more; it ends, and its work is kept")
                 self._recall(under, "the project does not show it as this run's any more")
@@ -537,7 +537,7 @@ class Coordinator:
         self._say(f"A person: {requests.told(event)}")
         if kind == "dropped":
             given_back = {"status": PARTIAL, "reason": "dropped", "message": "dropped from the queue by a person"}
-            self._home.ended(members["order"], members["item"], given_back, [members["rescue"]])
+            self._port.ended(members["order"], members["item"], given_back, [members["rescue"]])
         elif kind == "recalled" and (under := self._under.get(members["order"])):
             self._recall(under, "recalled by a person")
         return event
@@ -563,9 +563,9 @@ class Coordinator:
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
         self._read_mail(at_end=True)
         for item in self._plan.in_state(PARKED):
-            self._home.question(item, self._plan.work(item).why, self._told_parked(item))
+            self._port.question(item, self._plan.work(item).why, self._told_parked(item))
         if self._plan.blocked not in ("", BRANCH_GONE):
-            self._home.question(None, self._plan.blocked, message)
+            self._port.question(None, self._plan.blocked, message)
         found = self._plan
         if found.push_problem and code not in (130, 4):
             code, reason, message = 5, "landing_blocked", found.push_problem
@@ -578,7 +578,7 @@ class Coordinator:
             proven = ", ".join(found.in_state(plan.READY, plan.LANDING)) or "what is verified on top of the remote's"
             code, reason, message = 5, "landing_blocked", f"{in_the_way.message}; that keeps {proven} from landing."
             hint = f"{in_the_way.hint}  # or commit it; then: harness run"
-        failed, still, _ = self._home.left()
+        failed, still, _ = self._port.left()
         if found.last_end and not found.landed and code != 130 and reason != AGENT_FAILS:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
@@ -591,7 +591,7 @@ class Coordinator:
             self._snapshot.show(self._view, now=True)
         else:
             self._snapshot.close()
-        self._home.close(found.push_problem)
+        self._port.close(found.push_problem)
         if (unpushed := found.left_unpushed) and not found.push_problem:
             message = f"{message} {unpushed['message']}"
         self._say(message)
@@ -661,7 +661,7 @@ class Coordinator:
         busy = {each.job.slot for each in self._under.values()} | {*self._plan.shut}
         slot = next(f"w{n}" for n in range(1, self._plan.workers + 1) if f"w{n}" not in busy)
         start, fix = self._merge_queue.begun_on(work, item, base)
-        inputs = self._home.inputs(item.id, fix)
+        inputs = self._port.inputs(item.id, fix)
         if taken_slot:
             inputs |= taken_slot[1]
         fence = work.fence + 1
@@ -683,7 +683,7 @@ class Coordinator:
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
-            self._home.claim([under.job for under, _ in ordered])
+            self._port.claim([under.job for under, _ in ordered])
         for under, reason in ordered:
             self._begin(under)
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
@@ -724,21 +724,21 @@ class Coordinator:
             home=os.fspath(self._git.top()),
             base=base,
             branch=self._branch,
-            executor=self._home.executor,
-            own=self._home.own,
+            executor=self._port.executor,
+            own=self._port.own,
             lend=self._lend,
             fresh=kind == ATTEMPT and self._terms.settings.fresh,
             set_up=SetUp.of(self._terms.settings, self._terms.sandbox).as_record(),
             inputs=inputs,
-            input_files=tuple(name for name in self._home.input_files if name in inputs),
-            input_folders=tuple(name for name in self._home.input_folders if name in inputs),
+            input_files=tuple(name for name in self._port.input_files if name in inputs),
+            input_folders=tuple(name for name in self._port.input_folders if name in inputs),
         )
 
     def _job_checks(self, checks: CheckRun) -> None:
         agent_slot = self._run_slots.for_checks(self._of_job(checks.name))
         if agent_slot is None:
             return
-        inputs = self._home.check_inputs(checks.checks)
+        inputs = self._port.check_inputs(checks.checks)
         number = len(self._ledger.events)
         busy = {each.job.slot for each in self._under.values()}
         slot = next(each for n in count(1) if (each := f"v{n}") not in busy)
@@ -776,17 +776,17 @@ class Coordinator:
         else:
             self._take(job.item, job_id, job.fence, recalled=under.recalled)
         self._take_collected()
-        self._look_at_home(job)
+        self._look_at_project(job)
 
     def _aside(self) -> str | None:
         """Return the folder for files that are replaced when an agent changed them; ``None`` if no agent can."""
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
-    def _look_at_home(self, job: Job) -> None:
+    def _look_at_project(self, job: Job) -> None:
         """Report changes of the project during an attempt, and restored files."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
-        own = self._home.put_back()
+        own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
         if not changed:
             return
@@ -801,7 +801,7 @@ class Coordinator:
         self._put_back.update(put_back)
         self._left_changed.update(dict.fromkeys(found.left))
         self._say(f"{job.slot} {job.item}: {told}")
-        self._home.note_touched(job.item, told)
+        self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
         """Take a result in: first the project's books, which may be repeated, then the event."""
@@ -818,7 +818,7 @@ class Coordinator:
         files_of_fix = [*(work.fix or {}).get("files", [])]
         tries = most_of_each(self._money.tries(job), _told_cost(result))
         spent = max(sum(tries.values()), self._money.spent(job))
-        self._home.ended(job, item, result, result.get("rescues") or [], spent)
+        self._port.ended(job, item, result, result.get("rescues") or [], spent)
         known = {"item": item, "order": job, "fence": fence, "status": status, "commit": commit}
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
         known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
@@ -861,7 +861,7 @@ class Coordinator:
         """Update the project's books, which may be repeated, then write the event."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
-        self._home.costs_more(job, str(about["item"]), counted.spent, more)
+        self._port.costs_more(job, str(about["item"]), counted.spent, more)
         self._ledger.note("late_result", **about, order=job, cost_usd=more, tries_usd=counted.tries)
         self._money.settle(job, more)
         if more > 0.0:
@@ -871,7 +871,7 @@ class Coordinator:
         self, item: str, job: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
     ) -> None:
         spent, tries = self._money.spent(job), self._money.tries(job)
-        self._home.ended(job, item, None, rescues, spent)
+        self._port.ended(job, item, None, rescues, spent)
         known = {"item": item, "order": job, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
         self._money.settle(job, spent)

@@ -147,7 +147,7 @@ class LandedItem:
     result: JsonObject  # of its attempt
 
 
-class Home(Protocol):
+class ProjectPort(Protocol):
     """Port of a project for the coordinator. Every method that writes is repeatable without a second effect."""
 
     executor: str  # as ``WorkOrder.executor``

@@ -1,7 +1,7 @@
 """``harness run --workers N`` up to its coordinator, and the preview of ``--dry-run``.
 
-A protocol opens its project, repairs interrupted work, and passes its ``Home``. The common part is here: the target
-branch, the folder of the run, the engine, the terms, and the next command.
+A protocol opens its project, repairs interrupted work, and passes its ``ProjectPort``. The common part is here: the
+target branch, the folder of the run, the engine, the terms, and the next command.
 """
 
 import os
@@ -17,7 +17,7 @@ from agent_harness.parallel import merge_queue, rebuild, workspace_setup
 from agent_harness.parallel.coordinator import Coordinator, RunTerms
 from agent_harness.parallel.decision import choices
 from agent_harness.parallel.engine import Engine, EngineFactory
-from agent_harness.parallel.items import Home, OpenItem, odd_touches
+from agent_harness.parallel.items import OpenItem, ProjectPort, odd_touches
 from agent_harness.parallel.merge_queue.learning import learned_in
 from agent_harness.parallel.people import PreviewedRun, refuse_gone
 from agent_harness.parallel.plan import WORKING
@@ -121,7 +121,7 @@ class PreparedRun:
 
     def execute(
         self,
-        home: Home,
+        home: ProjectPort,
         settings: ParallelSettings,
         *,
         sandbox: object,

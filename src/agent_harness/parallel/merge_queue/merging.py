@@ -12,7 +12,7 @@ from agent_harness.kernel.git.status import shown
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel import plan
 from agent_harness.parallel.batching import Search, Trial
-from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, Home, LandedItem, OpenItem, result_of_job
+from agent_harness.parallel.items import BROKEN, GREEN, PARTIAL, RED, LandedItem, OpenItem, ProjectPort, result_of_job
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.merge_queue import candidates, objects, trailers
 from agent_harness.parallel.merge_queue.branch import AGAIN_SECONDS, TargetBranch
@@ -46,7 +46,7 @@ class MergeQueue:
 
     def __init__(
         self,
-        home: Home,
+        home: ProjectPort,
         git: Git,
         folder: str,
         *,
@@ -59,7 +59,7 @@ class MergeQueue:
     ) -> None:
         self.branch = TargetBranch(git, branch, say)
         self.lessons = Lessons(git, folder, home.common)
-        self._home = home
+        self._port = home
         self._git = git
         self._folder = folder
         self._ledger = ledger
@@ -137,17 +137,17 @@ class MergeQueue:
             return True
         is_same = len(members) == 1 and self._plan.work(members[0]).proven_on == head
         is_ours = not self._result(members[0]).get("host")  # what another machine has found is looked at here
-        was_sent_back = self._home.checks_rejected and self._plan.work(members[0]).rejections > 0
-        is_enough = is_ours and not (self._home.checks_each or was_sent_back)
+        was_sent_back = self._port.checks_rejected and self._plan.work(members[0]).rejections > 0
+        is_enough = is_ours and not (self._port.checks_each or was_sent_back)
         vouched = is_same and is_enough and not self._may_break(head, commits[0], members)
         self._batch(members, commits, head, vouched=vouched)
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
         """Return True if landed work must pass a check that no workspace has run on it."""
-        if not self._home.checks_rejected:
+        if not self._port.checks_rejected:
             return False
-        return any(each["name"] not in members for each in self._home.checks(head, commit, members))
+        return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
         """Combine candidates on top of a batch under check. Items that conflict with that batch wait for its result."""
@@ -168,7 +168,7 @@ class MergeQueue:
         for item in items:
             work = self._plan.work(item)
             on = commits[-1] if commits else head
-            found = self._home.merged(on, work.proven_on, work.commit, item, proven=True)
+            found = self._port.merged(on, work.proven_on, work.commit, item, proven=True)
             if found.conflicts:
                 apart[item] = [*found.conflicts]
                 continue
@@ -194,7 +194,7 @@ class MergeQueue:
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
         """Return the items that the project no longer assigns to their candidates: a person has taken them back."""
-        return [item for item in items if not self._home.holds(self._plan.work(item).job, item)]
+        return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
         return result_of_job(self._folder, self._plan.work(item).job)
@@ -208,7 +208,7 @@ class MergeQueue:
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
         before = {item: sha for each in batches[:at] for item, sha in zip(each.members, each.commits, strict=True)}
         members = batch.members[: trial.prefix]
-        checks = self._home.checks(batch.base, commit, members, before, self._unseen(batch.base, members))
+        checks = self._port.checks(batch.base, commit, members, before, self._unseen(batch.base, members))
         excused = self._excused - self._broken_by(members)
         checks = [each for each in checks if each["name"] not in excused]
         if trial.only:
@@ -234,7 +234,7 @@ class MergeQueue:
     def check_head(self, head: str) -> bool:
         """Start the checks of a head that nobody vouches for, or of the landed work on top of the remote's head."""
         joined = self._plan.joined
-        checks = self._home.checks(joined.before if joined else self._plan.head, head, None)
+        checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
             self._pusher.judge_joined({}, GREEN, [])
             return True
@@ -318,11 +318,11 @@ class MergeQueue:
         breaks = str(self._plan.landed[hunt.failing_change - 1]["item"]) if hunt.failing_change and hunt.low else ""
         if breaks and breaks not in failing:
             told = f"its landing breaks what had landed before: {', '.join(failing)}"
-            self._home.reopen([breaks], told)
+            self._port.reopen([breaks], told)
             self._ledger.note("reopened", items=[breaks], mend={"why": "red", "failing": failing, "met": failing})
             self._say(f"Open again: {breaks}; {told}")
         else:
-            self._home.reopen(failing, "it fails on the head, together with what has landed since")
+            self._port.reopen(failing, "it fails on the head, together with what has landed since")
             self._ledger.note("reopened", items=failing, mend={"why": "red", "failing": failing})
             self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
         self._ledger.note("head_trusted", head=self._red, audit=True)
@@ -340,7 +340,7 @@ class MergeQueue:
         landed = (self._unseen(batch.base, batch.members) | self._plan.works.keys()) - self._broken_by([item])
         others = [each for each in batch.search.failing if each in landed and each not in batch.members]
         if others and (batch.base, *others) != self._passes:
-            checks = self._home.checks(batch.base, batch.base, (), None, others)
+            checks = self._port.checks(batch.base, batch.base, (), None, others)
             wanted = [each for each in checks if each["name"] in others]
             if wanted:
                 self._job(CheckRun(name=BASE, commit=batch.base, checks=wanted))
@@ -367,7 +367,7 @@ class MergeQueue:
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
         self._say(f"{item}: does not land ({fix['why']}: {what})")
-        self._home.ended(
+        self._port.ended(
             work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix, "proven": self._result(item)}, []
         )
 
@@ -390,7 +390,7 @@ class MergeQueue:
         """Return the description of a fix, with the tree that the attempt begins with: its work merged into the
         head.
         """
-        found = self._home.merged(base, work.proven_on, work.commit, item.id, proven=False)
+        found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
         named = [shown(each.encode("utf-8", "surrogateescape")) for each in found.conflicts]
@@ -427,14 +427,14 @@ class MergeQueue:
             return True
         self._tried_last = False
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
-        self._home.settle(
+        self._port.settle(
             [
                 LandedItem(item=item, job=self._plan.work(item).job, commit=sha, result=self._result(item))
                 for item, sha in pairs
             ]
         )
-        push = self._home.push_target is not None
-        may_break = self._home.checks_rejected and bool(self._plan.landed)  # an item's own check asks for no other
+        push = self._port.push_target is not None
+        may_break = self._port.checks_rejected and bool(self._plan.landed)  # an item's own check asks for no other
         self._ledger.note("landed", batch=batch.id, commit=batch.landing, push=push, may_break=may_break)
         for item, _ in pairs:
             self.lessons.overlap.forget(item)

@@ -12,7 +12,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.kernel.terminal import printable
 from agent_harness.parallel import workspaces
-from agent_harness.parallel.items import GREEN, RED, Home
+from agent_harness.parallel.items import GREEN, RED, ProjectPort
 from agent_harness.parallel.ledger import Ledger
 from agent_harness.parallel.merge_queue.branch import TargetBranch
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
@@ -44,7 +44,7 @@ class Pusher:
 
     def __init__(
         self,
-        home: Home,
+        home: ProjectPort,
         git: Git,
         folder: str,
         *,
@@ -53,7 +53,7 @@ class Pusher:
         refs: ProjectRefs,
         say: Callable[[str], None],
     ) -> None:
-        self._home = home
+        self._port = home
         self._git = git
         self._proof = os.path.join(folder, "joined.json")
         self._branch = branch
@@ -72,7 +72,7 @@ class Pusher:
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
-        commit, target = known.unpushed, self._home.push_target
+        commit, target = known.unpushed, self._port.push_target
         if target is None or (self._branch.tip and not self._branch.holds(commit)):
             self._ledger.note("pushed", head=known.head)  # no longer requested
             return True
@@ -90,15 +90,15 @@ class Pusher:
         known = self._ledger.plan
         if done.ok:
             self._ledger.note("pushed", head=known.head)
-            self._home.note_push("pushed", commit, f"Pushed {commit[:10]}.")
+            self._port.note_push("pushed", commit, f"Pushed {commit[:10]}.")
             return
         if done.rejected:
-            self._home.note_push("push_failed", commit, done.message)
+            self._port.note_push("push_failed", commit, done.message)
             self._join(commit, target, done.message)
             return
         self._ledger.note("pushed", head=known.head, remote=target.remote, away=_reason(done.message))
         told = str((known.left_unpushed or {}).get("message"))
-        self._home.note_push("push_failed", commit, told)
+        self._port.note_push("push_failed", commit, told)
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
@@ -110,7 +110,7 @@ class Pusher:
             found = on_top_of(self._git, theirs, commit)
             if found.problem:
                 raise UnsafeTree(found.problem)
-            self._home.refuse_joined(found.tip)
+            self._port.refuse_joined(found.tip)
         except HarnessError as error:
             self._give_up(commit, error.message)
             return
@@ -137,17 +137,17 @@ class Pusher:
         except UnsafeTree as error:
             self._give_up(joined.before, error.message)
             return True
-        self._home.joined(joined.renamed, joined.commit, files.read_json_if_any(self._proof))
+        self._port.joined(joined.renamed, joined.commit, files.read_json_if_any(self._proof))
         self._ledger.note("join_moved", commit=joined.commit)
         self._git.update_ref(self._refs.joined, None)
-        self._home.note_push("pulled", joined.commit, f"{joined.before[:10]} is {joined.commit[:10]} now")
+        self._port.note_push("pulled", joined.commit, f"{joined.before[:10]} is {joined.commit[:10]} now")
         return True
 
     def _give_up(self, commit: str, problem: str) -> None:
         told = " ".join(redact(problem).split())[:300]
         paused = f"The push of {commit[:10]} was rejected, and on top of what the remote has: {told}"
         self._ledger.note("pushed", head=self._ledger.plan.head, problem=paused)
-        self._home.note_push("push_given_up", commit, paused)
+        self._port.note_push("push_given_up", commit, paused)
         self._say(f"{paused}\nIt stays on its branch, not pushed. Pull and push by hand, then: harness resume")
 
 

@@ -49,7 +49,7 @@ class _ProjectSeen:
     files: dict[str, tuple[str, object]]  # not as committed: what git says of each, and its stamp
 
 
-class HomeWatch:
+class ChangeWatch:
     """Compares the project with its state at the last look; the harness's own refs are left out."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:

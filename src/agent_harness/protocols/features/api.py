@@ -486,7 +486,7 @@ class FeatureProject:
     def _left(self) -> LeftRun:
         """Return what a dead run left."""
         from agent_harness.parallel.rebuild import LeftRun
-        from agent_harness.protocols.features.parallel.home import sent_back
+        from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
 
         left = self._project.store.left_by_run() or {}

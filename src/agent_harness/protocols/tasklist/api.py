@@ -325,7 +325,7 @@ class TaskList:
 
     def _left(self) -> LeftRun:
         """Return what a dead run left."""
-        from agent_harness.protocols.tasklist.parallel.home import left_run
+        from agent_harness.protocols.tasklist.parallel.project_port import left_run
 
         return left_run(self.worker)
 

@@ -27,7 +27,7 @@ from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.run import Runs, choose_agents
-from agent_harness.protocols.features.parallel.home import FeatureHome, features_at, sent_back
+from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at, sent_back
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
@@ -69,7 +69,7 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
         in_run = 0.0 if known.closed else known.spent_usd
         before = costs.counted(project.store.costs()) - in_run
         attempt = {**request.told_attempts(), "spent_before_usd": before}
-        home = FeatureHome(project, folder, request.workers, attempt, request.branch)
+        home = FeatureProjectPort(project, folder, request.workers, attempt, request.branch)
         begun.say_odd_touches({f"#{f.id}": f.record.get("touches") for f in home.document().features})
         if not request.only_land:
             home.ask_next()
@@ -147,7 +147,7 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
     return {**done, **more, "exit_code": code, "next": follows}
 
 
-def _adopt_unfinished(project: Project, home: FeatureHome, *, is_here: bool) -> None:
+def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bool) -> None:
     """Move the work that a serial run has left on the branch to a workspace; roll the branch back. SC-10.
 
     Raise ``UnsafeTree`` if it lies on another branch than the one to land on.
@@ -196,7 +196,7 @@ def preview(
     document, state = valid_features(project, features_at(project, target)), project.store.state()
     questions.refuse_pending(state)
     known = read_preview(folder, workers, elsewhere=elsewhere)
-    items = FeatureHome(project, folder, workers, {}, branch).items()
+    items = FeatureProjectPort(project, folder, workers, {}, branch).items()
     named, done = {each.id for each in items}, settled(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
     left_usd = round(project.budgets.total - costs.counted(project.store.costs()), 4)

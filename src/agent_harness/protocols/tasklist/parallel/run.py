@@ -27,7 +27,12 @@ from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
 from agent_harness.protocols.tasklist.claims import leases, sessions, surroundings
 from agent_harness.protocols.tasklist.claims.worker import Worker
-from agent_harness.protocols.tasklist.parallel.home import TaskListHome, left_run, open_items, settings_of
+from agent_harness.protocols.tasklist.parallel.project_port import (
+    TaskListProjectPort,
+    left_run,
+    open_items,
+    settings_of,
+)
 from agent_harness.protocols.tasklist.records import State, Task
 from agent_harness.supervision import interruption
 
@@ -76,7 +81,7 @@ def run_parallel(
         try:
             push_target = publish.target_of(workspace.git, settings.push, target, folder)
             done = begun.execute(
-                TaskListHome(worker, int(session["session"]), claimed, attempt, push_target),
+                TaskListProjectPort(worker, int(session["session"]), claimed, attempt, push_target),
                 settings,
                 sandbox=state.config.sandbox,
                 max_attempts=_most(state, request.workers, request.max_attempts),

@@ -48,7 +48,7 @@ _PUSH_EVENTS = {"pushed": "important", "push_failed": "important", "pulled": "im
 _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
-class FeatureHome:
+class FeatureProjectPort:
     """Project in its folder, which its coordinator has locked."""
 
     executor = EXECUTOR

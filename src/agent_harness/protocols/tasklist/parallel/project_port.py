@@ -58,7 +58,7 @@ _CHECK = "the check of every landing"
 _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
-class TaskListHome:
+class TaskListProjectPort:
     """List in the project's folder, in the session of the coordinator."""
 
     executor = EXECUTOR
