@@ -517,12 +517,12 @@ class FeatureProject:
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
         """Exclude a feature from the selection, or include it again (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
-        from agent_harness.protocols.features import marks
+        from agent_harness.protocols.features import overrides
 
         with self._settled():
             if undo:
-                return marks.unskip(self._project, feature_id)
-            return marks.skip(self._project, feature_id, reason)
+                return overrides.unskip(self._project, feature_id)
+            return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
         """Return, in a person's words, what ``3``, ``#3``, ``S8`` or an undo commit names; raise ``UsageError``."""
@@ -546,10 +546,10 @@ class FeatureProject:
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
         """Mark a feature by the person's decision, which they have confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
-        from agent_harness.protocols.features import marks
+        from agent_harness.protocols.features import overrides
 
         with self._settled():
-            return marks.override(self._project, feature_id, passes=passes)
+            return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
         """Let a person run a feature's tests and record their answer (UAH-062, UAH-063)."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import lifecycle, marks, questions, records
+from agent_harness.protocols.features import lifecycle, overrides, questions, records
 from agent_harness.protocols.features.engine import accept
 from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
@@ -121,7 +121,7 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
     if not broken:
         return result
     try:
-        marks.reset(project, broken)
+        overrides.reset(project, broken)
     except HarnessError as error:
         project.say(f"Warning: still failing after the rollback, and not marked so: {error.message}")
         return result

@@ -22,7 +22,7 @@ from agent_harness.parallel.run import (
 )
 from agent_harness.parallel.run import preview as preview_of
 from agent_harness.parallel.run import preview_lines as lines_of
-from agent_harness.protocols.features import costs, marks, migrations, questions, repository
+from agent_harness.protocols.features import costs, migrations, overrides, questions, repository
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import locked
@@ -165,7 +165,7 @@ def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bo
         raise UnsafeTree(told, hint=f"harness run  # or harness skip --feature {feature_id}")
     left = {"commit": head, "base": base, "partial": state.partial, "failure": state.last_failure}
     home.keep_item(str(feature_id), wip=left)
-    marks.set_work_aside(project, feature_id)
+    overrides.set_work_aside(project, feature_id)
 
 
 def _commit_story(project: Project) -> None:

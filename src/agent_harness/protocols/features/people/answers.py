@@ -13,7 +13,7 @@ from agent_harness.errors import Refused, Superseded, UsageError
 from agent_harness.kernel import files
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import marks, progress, questions, records, repository
+from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.config.file import with_value
 from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.people import takeover
@@ -107,7 +107,7 @@ def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObje
 
 def _skip(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     for feature_id in asked.features:
-        marks.skip(project, feature_id, asked.message)
+        overrides.skip(project, feature_id, asked.message)
     return {"skipped": list(asked.features)}
 
 
@@ -125,7 +125,7 @@ def _manual(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    kept = [marks.set_work_aside(project, feature_id) for feature_id in asked.features]
+    kept = [overrides.set_work_aside(project, feature_id) for feature_id in asked.features]
     return {"rescue_ref": next(iter(kept), None)}
 
 
@@ -159,9 +159,9 @@ def _edit(project: Project, _asked: Question, _budget: float | None) -> JsonObje
 
 
 def _reset(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    marks.reset(project, asked.features)
+    overrides.reset(project, asked.features)
     for feature_id in asked.features:
-        marks.say_word(project, feature_id, "reset", accepted=False)
+        overrides.say_word(project, feature_id, "reset", accepted=False)
     return {"reset": list(asked.features)}
 
 
@@ -225,14 +225,14 @@ def _review(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _skip_broken(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    found = [i for i in asked.features if not marks.feature_of(project, i).skipped]
-    marks.skip_broken(project, found, asked.message)
+    found = [i for i in asked.features if not overrides.feature_of(project, i).skipped]
+    overrides.skip_broken(project, found, asked.message)
     return {"skipped": found}
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Skip the feature, and propose the parts that replace it (UAH-533)."""
-    parts = [part for i in asked.features for part in _parts(project, marks.feature_of(project, i))]
+    parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
     for part in parts:
@@ -242,7 +242,7 @@ def _split_large(project: Project, asked: Question, _budget: float | None) -> Js
 
 def _skip_to_split(project: Project, asked: Question) -> None:
     for feature_id in asked.features:
-        marks.skip(project, feature_id, "to be split into smaller features")
+        overrides.skip(project, feature_id, "to be split into smaller features")
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
@@ -297,7 +297,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
         last_failure=told,
     )
     of = records.number(asked.record.get("verdict")) or None
-    marks.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
+    overrides.say_word(project, records.number(asked.feature_id), "reject", accepted=False, of=of)
     project.say(f"Not accepted. Feature #{asked.feature_id} queued. The removed work: harness rescue list")
     return {}
 

@@ -26,8 +26,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import (
     costs,
     lifecycle,
-    marks,
     migrations,
+    overrides,
     preflight,
     prompts,
     questions,
@@ -198,7 +198,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
     """Ask the person for the result; only a yes is recorded, as a commit (UAH-062, UAH-063)."""
-    feature = marks.feature_of(project, feature_id)
+    feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing already", hint="harness status")
     file = feature.test_file
@@ -212,7 +212,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
     if not ask("Did all tests pass?"):
         project.say(f"Feature #{feature_id} stays open.")
         return {"feature_id": feature_id, "recorded": False, "next": "harness status"}
-    answer = marks.mark(project, feature_id, passes=True, how="manual")
+    answer = overrides.mark(project, feature_id, passes=True, how="manual")
     project.say(f"Recorded manual verification for Feature #{feature_id}.")
     return {**answer, "recorded": True}
 

@@ -11,7 +11,7 @@ from agent_harness.errors import NotAProject, Refused, UnsafeTree
 from agent_harness.kernel import clock
 from agent_harness.kernel.files import free_name
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import marks, progress, records, repository
+from agent_harness.protocols.features import overrides, progress, records, repository
 from agent_harness.protocols.features.engine import locking, recover
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.preflight import running, valid_features
@@ -121,7 +121,7 @@ def _offer(project: Project, feature: Feature, ask: Ask) -> bool:
     if not ask(f"Mark Feature #{feature.id} as passes: true?"):
         project.say(f"{feature.name} stays open.")
         return False
-    marks.mark(project, feature.id, passes=True, how="takeback")
+    overrides.mark(project, feature.id, passes=True, how="takeback")
     project.say("Updated features.json.")
     return True
 

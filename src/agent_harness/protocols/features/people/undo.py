@@ -15,7 +15,7 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.parallel import reversal
 from agent_harness.parallel.reversal import Changed, Reversal
-from agent_harness.protocols.features import marks, questions, records, repository, selection
+from agent_harness.protocols.features import overrides, questions, records, repository, selection
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
@@ -90,7 +90,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
     if (said := reversal.undone_by(path, word)) and said.item.isdecimal():
         return int(said.item), said
     if is_number:
-        return marks.feature_of(project, int(word)).id, None
+        return overrides.feature_of(project, int(word)).id, None
     told = f"{what!r} is neither a feature, nor a session, nor the commit of an undo"
     raise UsageError(told, hint="harness undo 3  # or harness undo S8")
 
@@ -98,7 +98,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 def asked(project: Project, what: str) -> str:
     """Return the result of ``named``, in a person's words."""
     feature_id, taken = named(project, what)
-    feature = marks.feature_of(project, feature_id)
+    feature = overrides.feature_of(project, feature_id)
     if taken is None:
         _accepted(project, feature)
     return _what(feature.name, again=taken is not None)
@@ -161,8 +161,8 @@ def _following(commit: str, *, again: bool) -> str:
 
 
 def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> UndoPlan:
-    marks.refuse_unsafe(project)
-    feature = marks.feature_of(project, feature_id)
+    overrides.refuse_unsafe(project)
+    feature = overrides.feature_of(project, feature_id)
     if project.store.state().next_prompt == "continuation":
         current = project.store.state().current_feature
         raise Refused(f"Feature #{current} is unfinished and comes first", hint="harness run")

@@ -27,7 +27,7 @@ from agent_harness.errors import (
 from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
-from agent_harness.protocols.features import escalation, marks, preflight, prompts, records, repository
+from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records, repository
 from agent_harness.protocols.features.engine import checkpoints, run
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.engine.locking import settled
@@ -99,7 +99,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
 
 
 def _refuse_unsafe(project: Project) -> None:
-    marks.refuse_unsafe(project)
+    overrides.refuse_unsafe(project)
     if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
@@ -213,7 +213,7 @@ def add(
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
         raise UsageError("Checks need a person's look", hint="--verification hybrid  # or --verification manual")
-    marks.refuse_unsafe(project)
+    overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
         "id": document.next_id(),
@@ -254,7 +254,7 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
     gets a new one with a failing stub. Raise ``UsageError``, with nothing changed, if the features would not be valid
     with them.
     """
-    marks.refuse_unsafe(project)
+    overrides.refuse_unsafe(project)
     document = project.store.features()
     came = by_source(document)
     names, next_id = NewTestFiles(document, project.store.baseline()), document.next_id()
@@ -307,7 +307,7 @@ def _append(project: Project, document: FeatureList, new: list[JsonObject], mess
     try:
         for feature in new:
             stubs += _stub(project, Feature(feature))
-        commit = marks.change(project, message, lambda found: found.record["features"].extend(new), also=stubs)
+        commit = overrides.change(project, message, lambda found: found.record["features"].extend(new), also=stubs)
     except BaseException:
         for name in stubs:
             (project.root / name).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from agent_harness.agents import usage
 from agent_harness.kernel import files
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features import marks, progress, prompts, repository
+from agent_harness.protocols.features import overrides, progress, prompts, repository
 from agent_harness.protocols.features.config import commands
 from agent_harness.protocols.features.engine import accept, actions, wip
 from agent_harness.protocols.features.engine.open_session import OpenSession
@@ -180,14 +180,14 @@ class FeatureWork(SessionWork):
         if by_person and ruling.line:
             line = replace(ruling.line, codes=(*ruling.line.codes, "awaiting_manual"))
             self._under_way = under_way = replace(under_way, verdict=line.as_record())
-        make = marks.accepted_for_person if by_person else accept.accepted
+        make = overrides.accepted_for_person if by_person else accept.accepted
         settlement = make(project, under_way, ruling, self._used)
         settled, published = self._settle_and_publish(settlement)
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         self.turns.say_left_out()
         if by_person:
-            marks.ask_person(project, under_way.feature, under_way.session)
+            overrides.ask_person(project, under_way.feature, under_way.session)
         settlement = replace(settlement, commit=published.commit)
         return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
 

@@ -15,7 +15,7 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import GitFailed
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.process import new_run_id
-from agent_harness.protocols.features import marks, progress, questions, records, repository
+from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.engine import accept, checkpoints, settlement
 from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.engine.settlement import Result
@@ -79,7 +79,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
     if ref is None or project.git.commit_of(ref) not in (None, commit):
         told = f"{asked.ref} does not name the work of Session {asked.session} that was asked about"
         raise Refused(told, hint=_reject(asked))
-    marks.refuse_unsafe(project)
+    overrides.refuse_unsafe(project)
     if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
         raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
     state = project.store.state()
@@ -205,7 +205,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     made = accept.accepted(project, under_way, ruling, usage.Totals())
     by_person = under_way.feature.verification_type != "automated"
     if by_person:
-        made = marks.awaiting_person(under_way, made)
+        made = overrides.awaiting_person(under_way, made)
     left = [each.record for each in made.state.kept_candidates if each.feature_id != under_way.feature_id]
     made = replace(
         made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
@@ -218,7 +218,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     )
     project.say(told)
     if by_person:
-        marks.ask_person(project, under_way.feature, records.number(asked.session))
+        overrides.ask_person(project, under_way.feature, records.number(asked.session))
     return Result(
         session=under_way.session,
         feature_id=under_way.feature_id,
