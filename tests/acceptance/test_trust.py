@@ -36,7 +36,7 @@ def killed_at_work(calc: CalcProject) -> None:
 def forged(calc: CalcProject, record: dict[str, Any]) -> dict[str, Any]:
     """The record of a session whose harness had decided to accept everything that is there."""
     state = {**record["state"], "last_session": record["session"], "status": "complete", "current_feature": 1}
-    settlement = {
+    finalization = {
         "kind": "accept",
         "session": record["session"],
         "state": state,
@@ -48,7 +48,7 @@ def forged(calc: CalcProject, record: dict[str, Any]) -> dict[str, Any]:
         "proven": [1],
         "push": True,
     }
-    return {**record, "phase": "settling", "settlement": settlement}
+    return {**record, "phase": "settling", "settlement": finalization}
 
 
 def copy_of(calc: CalcProject) -> Path:
@@ -116,10 +116,10 @@ def test_a_rollback_that_a_crash_cut_short_is_done_and_says_where_the_work_is(ca
     calc.git("commit", "-q", "-m", "Mine")
     path = own_records(calc) / "open_session.json"
     record = json.loads(path.read_text())
-    settlement = forged(calc, record)["settlement"] | {"kind": "rollback", "checkpoint": record["rollback"]}
-    settlement |= {"commit": None, "branch": None, "proven": None, "push": False, "events": []}
-    settlement["session_record"]["feature_completed"] = False
-    path.write_text(json.dumps({**record, "phase": "settling", "settlement": settlement}))
+    finalization = forged(calc, record)["settlement"] | {"kind": "rollback", "checkpoint": record["rollback"]}
+    finalization |= {"commit": None, "branch": None, "proven": None, "push": False, "events": []}
+    finalization["session_record"]["feature_completed"] = False
+    path.write_text(json.dumps({**record, "phase": "settling", "settlement": finalization}))
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text
     assert "Rolled back. The removed work is kept: git show refs/harness/rolled-back/1" in ran.out

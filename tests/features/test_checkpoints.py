@@ -10,7 +10,7 @@ import pytest
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel import clock, files
 from agent_harness.protocols.features.engine import checkpoints, recover
-from agent_harness.protocols.features.engine import settlement as engine_settlement
+from agent_harness.protocols.features.engine import finalization as engine_finalization
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
 from agent_harness.protocols.features.work import plan
@@ -62,10 +62,12 @@ def test_a_checkpoint_holds_the_commit_the_hashes_and_copies_of_the_state(calc: 
     assert refs(calc) == [record["id"]]
 
 
-def settlement(calc: FeatureListProject, record: Record, **changes: Any) -> tuple[Record, engine_settlement.Settlement]:
+def finalization(
+    calc: FeatureListProject, record: Record, **changes: Any
+) -> tuple[Record, engine_finalization.Finalization]:
     """A rejected session that began at a checkpoint."""
     under_way = {"session": 1, "checkpoint": record, "phase": "judging"}
-    made = engine_settlement.Settlement(
+    made = engine_finalization.Finalization(
         kind="rollback",
         session=1,
         checkpoint=SessionCheckpoint.from_record({**record, **changes}),
@@ -78,19 +80,19 @@ def settlement(calc: FeatureListProject, record: Record, **changes: Any) -> tupl
 
 
 def test_what_another_version_wrote_beside_it_survives(calc: FeatureListProject) -> None:
-    """C09, C56: a checkpoint and a settlement are written as they were read, the unknown members too."""
+    """C09, C56: a checkpoint and a finalization are written as they were read, the unknown members too."""
     record = {**checkpoints.create(calc.project, 1, 1).record, "of_a_later_version": {"deep": [1]}}
     assert SessionCheckpoint.from_record(record).record == record
-    _, made = settlement(calc, record)
+    _, made = finalization(calc, record)
     written = {**json.loads(json.dumps(made.record)), "of_a_later_version": 7}
-    assert engine_settlement.Settlement.from_record(written).record == written
+    assert engine_finalization.Finalization.from_record(written).record == written
     assert written["checkpoint"] == record
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "accept"}, {"kind": "accept", "state": 7}])
 def test_a_settlement_that_is_not_whole_says_so(wrong: Record) -> None:
     with pytest.raises(StateDamaged):
-        engine_settlement.Settlement.from_record(wrong)
+        engine_finalization.Finalization.from_record(wrong)
 
 
 def test_a_rollback_brings_everything_back_and_keeps_what_it_took_away(calc: FeatureListProject) -> None:
@@ -107,13 +109,13 @@ def test_a_rollback_brings_everything_back_and_keeps_what_it_took_away(calc: Fea
     commit = calc.git("rev-parse", "HEAD")
     (calc.root / "untracked.txt").write_text("y\n")
     (calc.root / "claude-progress.txt").write_text("lost\n")
-    settled = engine_settlement.settle(calc.project, *settlement(calc, record))
+    finalized = engine_finalization.finalize(calc.project, *finalization(calc, record))
     assert {p.name: p.read_bytes() for p in calc.root.iterdir() if p.is_file()} == before
     assert calc.git("rev-parse", "HEAD") == record["git_ref"]
-    assert settled.rolled_back_commits == (commit,)
-    assert settled.rescue_ref == "refs/harness/rolled-back/1"
-    assert calc.git("show", f"{settled.rescue_ref}:untracked.txt") == "y"
-    assert calc.git("merge-base", "--is-ancestor", commit, settled.rescue_ref) == ""
+    assert finalized.rolled_back_commits == (commit,)
+    assert finalized.rescue_ref == "refs/harness/rolled-back/1"
+    assert calc.git("show", f"{finalized.rescue_ref}:untracked.txt") == "y"
+    assert calc.git("merge-base", "--is-ancestor", commit, finalized.rescue_ref) == ""
     state = json.loads((calc.root / ".harness/session_state.json").read_text())
     assert (state["last_session"], state["status"], state["stuck_count"]) == (1, "failed", 1)
     assert json.loads((calc.root / ".harness/test_baseline.json").read_text())["passing_tests"] == ["t1.py::test_one"]
@@ -135,9 +137,9 @@ def test_a_rollback_brings_everything_back_and_keeps_what_it_took_away(calc: Fea
 def test_what_a_rollback_did_not_bring_back_is_an_error(calc: FeatureListProject, changed: Record, named: str) -> None:
     """UAH-471, C09: both hashes and HEAD are compared, and a difference is told; the session stays open."""
     record = checkpoints.create(calc.project, 1, 1).record
-    under_way, made = settlement(calc, record, **changed)
+    under_way, made = finalization(calc, record, **changed)
     with pytest.raises(UnsafeTree, match=named):
-        engine_settlement.settle(calc.project, under_way, made)
+        engine_finalization.finalize(calc.project, under_way, made)
     assert calc.project.store.session_copy()
 
 
@@ -206,7 +208,7 @@ def test_what_is_no_checkpoint_of_ours_is_left_alone(calc: FeatureListProject) -
 def test_a_plan_that_was_accepted_is_there_once(calc: FeatureListProject, adopted: bool) -> None:
     """UAH-003, UAH-074, C56: the harness died before, or right after, the commit went onto the branch."""
     project = calc.project
-    project.store.settle_in()
+    project.store.finalize_in()
     record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     calc.plan(False, False, False)
     calc.git("commit", "-qam", "Plan")
@@ -223,7 +225,7 @@ def test_a_plan_that_was_accepted_is_there_once(calc: FeatureListProject, adopte
 def test_a_plan_that_a_person_has_overtaken_is_kept_beside_their_commit(calc: FeatureListProject) -> None:
     """They committed after the harness had died, and before the next command."""
     project = calc.project
-    project.store.settle_in()
+    project.store.finalize_in()
     start = calc.git("rev-parse", "HEAD")
     record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     calc.plan(False, False, False)
@@ -246,7 +248,7 @@ def test_a_plan_that_a_person_has_overtaken_is_kept_beside_their_commit(calc: Fe
 def test_what_a_plan_has_cost_survives_its_end(calc: FeatureListProject) -> None:
     """UAH-007, UAH-415, C31: the state comes back as the harness wrote it, and the money stays spent."""
     project = calc.project
-    project.store.settle_in()
+    project.store.finalize_in()
     record = plan.begin(project, checkpoints.create(project, 0, None, "manual"), "run")
     project.store.write(project.layout.costs, {"cumulative": {"total_cost_usd": 2.5}})
     plan.spent(project, record)

@@ -10,8 +10,8 @@ import pytest
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.engine import checkpoints, wip
+from agent_harness.protocols.features.engine.finalization import Finalization
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, SessionState
 
@@ -64,7 +64,7 @@ class Session:
             git(self.root, "add", name)
             git(self.root, "commit", "-qm", name)
 
-    def handed_off(self, reason: str) -> Settlement:
+    def handed_off(self, reason: str) -> Finalization:
         return wip.handed_off(self.project, self.under_way, reason, Totals())
 
 

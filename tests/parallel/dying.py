@@ -25,9 +25,9 @@ from agent_harness.protocols.tasklist.parallel.project_port import TaskListProje
 
 AFTER = {
     "joined": [(FeatureProjectPort, "joined"), (TaskListProjectPort, "joined")],
-    "settled": [(FeatureProjectPort, "settle"), (TaskListProjectPort, "settle")],
+    "settled": [(FeatureProjectPort, "finalize"), (TaskListProjectPort, "finalize")],
     "booked": [(FeatureProjectPort, "ended"), (TaskListProjectPort, "ended")],
-    "paid": [(SharedBudget, "settle")],
+    "paid": [(SharedBudget, "finalize")],
 }
 """Moments that are the end of a method."""
 

@@ -42,7 +42,7 @@ def test_no_value_in_the_file_crashes_a_reader(tasks: list[Any], members: dict[s
     for ask in (selection.counts, selection.stats, selection.eligible, selection.work_left, selection.signature):
         ask(state)
     state.findings()
-    selection.settle(state, NOON)
+    selection.finalize(state, NOON)
 
 
 @pytest.mark.parametrize("tasks", [None, {}, "x", 3])

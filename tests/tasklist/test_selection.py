@@ -23,7 +23,7 @@ def names(state: State) -> list[str]:
 
 def settled(*tasks: dict[str, Any]) -> tuple[State, dict[str, str]]:
     state = state_of(*tasks)
-    return state, {each.task.id: each.message for each in selection.settle(state, NOON)}
+    return state, {each.task.id: each.message for each in selection.finalize(state, NOON)}
 
 
 # ---- passes --------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_what_is_behind_a_failure_for_good_is_blocked_to_the_end_of_the_chain() 
     )
     assert marked == {"b": "Blocked by failed a", "c": "Blocked by failed b"}
     assert (state.by_id["b"].attempts, state.by_id["b"].error_log) == (0, [BLOCKED + "a"])
-    assert selection.settle(state, NOON) == []
+    assert selection.finalize(state, NOON) == []
 
 
 def test_a_task_that_was_only_blocked_comes_back_with_what_blocked_it() -> None:
@@ -142,7 +142,7 @@ def test_a_task_that_was_only_blocked_comes_back_with_what_blocked_it() -> None:
     assert selection.work_left(state)
     lifecycle.start(state.by_id["b"], owner="me", token="t", at=NOON, lease_seconds=60)
     lifecycle.fail(state.by_id["b"], "TEST_FAIL", "no", NOON)
-    assert selection.settle(state, NOON) == []
+    assert selection.finalize(state, NOON) == []
     assert names(state) == ["b"]
 
 
@@ -229,10 +229,10 @@ def naive_order(state: State) -> list[str]:
 @given(task_lists())
 def test_selection_is_what_the_specification_says(tasks: list[dict[str, Any]]) -> None:
     state, plain = state_of(*copy.deepcopy(tasks)), state_of(*copy.deepcopy(tasks))
-    marked = {each.task.id: each.message.split()[0] for each in selection.settle(state, NOON)}
+    marked = {each.task.id: each.message.split()[0] for each in selection.finalize(state, NOON)}
     assert marked == naive_settle(plain)
     assert all(state.by_id[each].status == "failed" for each in marked)
-    assert selection.settle(state, NOON) == []
+    assert selection.finalize(state, NOON) == []
     order = names(state)
     assert order == naive_order(state)
     found = selection.next_task(state)

@@ -122,7 +122,7 @@ class SharedBudget:
         with self._locked() as known:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
-    def settle(self, job: str, spent: float) -> float:
+    def finalize(self, job: str, spent: float) -> float:
         """Settle a finished job. Return its spending, which is at least the recorded amount.
 
         Call it once a journal has the spending: no other record has it afterwards.

@@ -823,7 +823,7 @@ class Coordinator:
         known |= {name: result.get(name) for name in ("reason", "message", "exit_code", "uncounted")}
         known |= {} if self._engine.is_local else {"elsewhere": True, "tries_usd": tries}
         self._ledger.note("ended", **known, cost_usd=spent, recalled=recalled)
-        self._money.settle(job, spent)
+        self._money.finalize(job, spent)
         if status != ACCEPTED:
             self._merge_queue.lessons.changed(item, work.base, result.get("rescues") or [])
         elif self._merge_queue.lessons.overlap.paths:  # by whose files it may be met until it has landed
@@ -863,7 +863,7 @@ class Coordinator:
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
         self._ledger.note("late_result", **about, order=job, cost_usd=more, tries_usd=counted.tries)
-        self._money.settle(job, more)
+        self._money.finalize(job, more)
         if more > 0.0:
             self._say(f"{about['item']}: ${more:.2f} more were spent for {job} than was known")
 
@@ -874,7 +874,7 @@ class Coordinator:
         self._port.ended(job, item, None, rescues, spent)
         known = {"item": item, "order": job, "fence": fence, "with_coordinator": with_coordinator, "reason": reason}
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
-        self._money.settle(job, spent)
+        self._money.finalize(job, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
         why = "the repository of its workspace is destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
         self._say(f"{item}: {why} of {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")

@@ -233,7 +233,7 @@ class ProjectPort(Protocol):
         """Return the inputs of a run of these checks."""
         ...
 
-    def settle(self, landings: Sequence[LandedItem]) -> None:
+    def finalize(self, landings: Sequence[LandedItem]) -> None:
         """Record the landings."""
         ...
 

@@ -427,7 +427,7 @@ class MergeQueue:
             return True
         self._tried_last = False
         pairs = [*zip(batch.members[: batch.count], batch.commits, strict=False)]
-        self._port.settle(
+        self._port.finalize(
             [
                 LandedItem(item=item, job=self._plan.work(item).job, commit=sha, result=self._result(item))
                 for item, sha in pairs

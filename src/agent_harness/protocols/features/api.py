@@ -294,11 +294,11 @@ class FeatureProject:
 
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
 
-    def _settled(self) -> AbstractContextManager[None]:
+    def _finalized(self) -> AbstractContextManager[None]:
         """Return a context with exclusive access to the project, after every interrupted session is recovered."""
-        from agent_harness.protocols.features.engine.locking import settled
+        from agent_harness.protocols.features.engine.locking import finalized
 
-        return settled(self._project)
+        return finalized(self._project)
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -511,7 +511,7 @@ class FeatureProject:
 
         if takeover.can_begin_anew(self._project):
             return takeover.begin_anew(self._project)
-        with self._settled():
+        with self._finalized():
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
@@ -519,7 +519,7 @@ class FeatureProject:
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
-        with self._settled():
+        with self._finalized():
             if undo:
                 return overrides.unskip(self._project, feature_id)
             return overrides.skip(self._project, feature_id, reason)
@@ -539,7 +539,7 @@ class FeatureProject:
         from agent_harness.protocols.features.people import undo
 
         left = undo.interrupted(self._project, what)
-        with self._settled():
+        with self._finalized():
             answer = undo.ended(self._project, left) if left else None
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
@@ -548,7 +548,7 @@ class FeatureProject:
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import overrides
 
-        with self._settled():
+        with self._finalized():
             return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
@@ -556,7 +556,7 @@ class FeatureProject:
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
-        with self._settled():
+        with self._finalized():
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
@@ -564,7 +564,7 @@ class FeatureProject:
         owner.refuse_agents(self._project.layout.root, "harness handoff")
         from agent_harness.protocols.features.people import takeover
 
-        with self._settled():
+        with self._finalized():
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
@@ -572,7 +572,7 @@ class FeatureProject:
         owner.refuse_agents(self._project.layout.root, "harness takeback")
         from agent_harness.protocols.features.people import takeover
 
-        with self._settled():
+        with self._finalized():
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
@@ -586,14 +586,14 @@ class FeatureProject:
         """Add a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
-        with self._settled():
+        with self._finalized():
             return add_features.add(self._project, description, **given)
 
     def add_all(self, features: Sequence[Mapping[str, Any]]) -> JsonObject:
         """Add features that come from another list, in one commit; see ``add_features.add_all``."""
         from agent_harness.protocols.features.planning import add_features
 
-        with self._settled():
+        with self._finalized():
             return add_features.add_all(self._project, features)
 
     def sources(self) -> dict[str, int]:

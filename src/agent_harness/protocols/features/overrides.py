@@ -20,8 +20,8 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, questions, records, repository, selection
 from agent_harness.protocols.features.engine import accept, actions
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.engine.finalization import Finalization
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
 from agent_harness.protocols.features.verdict import proven
@@ -242,8 +242,8 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 # -- features that need a person ---------------------------------------------------------------------------------------
 
 
-def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """Return the settlement that merges the work; ``passes`` stays false, and ``awaiting_manual`` says why."""
+def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
+    """Return the finalization that merges the work; ``passes`` stays false, and ``awaiting_manual`` says why."""
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -253,23 +253,23 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
     return awaiting_person(under_way, accept.accepted(project, under_way, ruling.of(commit), used))
 
 
-def awaiting_person(under_way: OpenSession, settlement: Settlement) -> Settlement:
-    """Return the settlement of accepted work that does not count before a person has looked at it."""
+def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Finalization:
+    """Return the finalization of accepted work that does not count before a person has looked at it."""
     name = under_way.feature.name
-    summary = {**(settlement.state.summary or {}), "completed": f"{name}, which awaits a person"}
+    summary = {**(finalization.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
         "event_type": "awaiting_manual",
         "level": "important",
         "feature_id": under_way.feature_id,
-        "commit": settlement.commit,
+        "commit": finalization.commit,
         "message": f"{name} awaits manual verification",
     }
     return replace(
-        settlement,
-        state=settlement.state.but(last_session_summary=summary, next_prompt="coding"),
+        finalization,
+        state=finalization.state.but(last_session_summary=summary, next_prompt="coding"),
         proven=[f.id for f in under_way.features.passing],
-        session_record={**settlement.session_record, "feature_completed": False},
-        events=[event, *(each for each in settlement.events if each["event_type"] != "feature_completed")],
+        session_record={**finalization.session_record, "feature_completed": False},
+        events=[event, *(each for each in finalization.events if each["event_type"] != "feature_completed")],
     )
 
 

@@ -43,7 +43,7 @@ class Project:
     store: FeatureStore
     git: Git
     say: Say = field(default=silent)
-    candidate_refs: list[str] = field(default_factory=list)  # made since the last settlement
+    candidate_refs: list[str] = field(default_factory=list)  # made since the last finalization
     tips: dict[str, str | None] = field(default_factory=dict)  # by candidate, the tip of its branch at that time
     counts: str | None = None  # the folder of the start counts, if not beside the verdicts
     elsewhere: Callable[[float], float] | None = None  # spent of the project's budget elsewhere, for ``BudgetLimit``

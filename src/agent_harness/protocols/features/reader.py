@@ -71,7 +71,7 @@ class FeatureSource:
         works_on = status.at_work_on(store, under_way)
         checked = headline.checked(store.ledger(make=False))
         waiting = {each.feature_id: questions.hint(each) for each in asked}
-        done = selection.settled(document)
+        done = selection.finalized(document)
         found = status.what_decides(store, document, state, asked)
         found |= {"parallel": status.parallel_of(at), "root": at.root, "open_session": under_way}
         found["last_run"] = status.last_run_of(found, store.home())

@@ -27,7 +27,7 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
         return Choice(partial)
-    done = settled(document)
+    done = finalized(document)
     kept = _kept(state)
     open_features = [f for f in document.features if f.is_open and f.id not in kept]
     if eligible := [f for f in open_features if done.issuperset(f.depends_on)]:
@@ -55,7 +55,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
             f"{partial.name} is unfinished and comes first.",
             hint=f"harness run  # or harness skip --feature {partial.id}",
         )
-    done, kept = settled(document), _kept(state)
+    done, kept = finalized(document), _kept(state)
     if feature.id in kept or not (feature.is_open and done.issuperset(feature.depends_on)):
         raise NothingEligible(f"{_waiting([feature], done, kept)[0]}.", hint="harness status")
     return feature
@@ -72,7 +72,7 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
     return feature
 
 
-def settled(document: FeatureList) -> set[int]:
+def finalized(document: FeatureList) -> set[int]:
     """Return the ids of the features that block no other one: proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 

@@ -272,7 +272,7 @@ class FeatureStore:
 
     # -- the running session --------------------------------------------------------------------------------------
 
-    def settle_in(self) -> str | None:
+    def finalize_in(self) -> str | None:
         """Find the folder for records that no agent may rewrite.
 
         Return a note for the person if it is not the usual one.

@@ -225,7 +225,7 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
     )
 
 
-def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
+def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
     """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
 
     Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the criteria that are not met.
@@ -248,7 +248,7 @@ def settle(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObje
         report = criteria_guard.looked_through(store.layout, task, report, stop=must_stop)
         _require(lock, interruption)
         verified = (text, report, last, verdict_on(store.layout, task, report, claimed=True))
-        store.change(lambda change, verified=verified: _settle(change, *verified))
+        store.change(lambda change, verified=verified: _finalize(change, *verified))
     return report
 
 
@@ -261,7 +261,7 @@ def _require(lock: RunLease, interruption: Stop) -> None:
         raise HarnessError("the lease was lost before the worker started", hint="run the same command again")
 
 
-def _settle(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
+def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
     """Writes what the verification of a checkpoint found.
 
     Another checkpoint than the verified one is left for the next round; in the ``last`` it is not believed.

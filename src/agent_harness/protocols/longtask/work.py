@@ -245,16 +245,16 @@ class SliceWork:
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
         """The end of a slice that went well."""
-        return self._settled_well(ruling)
+        return self._finalized_well(ruling)
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
         """The same; its claim of `done` is taken back."""
-        return self._settled_well(ruling)
+        return self._finalized_well(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
         """The end of a slice that failed, by its class, or of one that was cut short."""
         try:
-            return self._settled_badly()
+            return self._finalized_badly()
         except LeaseGone:
             return self._lost()
 
@@ -265,13 +265,13 @@ class SliceWork:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
 
-    def _settled_well(self, ruling: ClaimCheck) -> Answer:
+    def _finalized_well(self, ruling: ClaimCheck) -> Answer:
         try:
             return self._answer(*self.slice.succeeded(self.known, ruling.verified, fallback=self.is_stand_in))
         except LeaseGone:
             return self._lost()
 
-    def _settled_badly(self) -> Answer:
+    def _finalized_badly(self) -> Answer:
         ended, slice_ = self.known, self.slice
         if ended.ran.stopped:
             return self._answer({"status": slice_.cut_short(ended)}, ended.ran.exit_code)
@@ -417,7 +417,10 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """A second worker, in the place of one that is rate-limited; its settlement is a part of the first one's answer."""
+    """A second worker, in the place of one that is rate-limited.
+
+    Its finalization is a part of the first one's answer.
+    """
 
     prefix = "fallback "
     is_stand_in = True

@@ -48,7 +48,7 @@ class Marked:
         self.message = message
 
 
-def settle(state: State, at: datetime) -> list[Marked]:
+def finalize(state: State, at: datetime) -> list[Marked]:
     """Fail the impossible tasks: those in a cycle, then pending ones that need a task that failed for good."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 

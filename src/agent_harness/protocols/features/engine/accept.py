@@ -17,8 +17,8 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot.restore import write_changes
 from agent_harness.protocols.features import costs, progress, questions, repository
+from agent_harness.protocols.features.engine.finalization import Finalization
 from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
-from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
 from agent_harness.protocols.features.verdict.judge import Ruling
@@ -92,8 +92,8 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
-def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """Return the settlement that makes the candidate the head of the branch.
+def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
+    """Return the finalization that makes the candidate the head of the branch.
 
     The branch must not have moved since the candidate was made. Baseline, sizes and state follow; the commit is pushed.
     """
@@ -116,7 +116,7 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
     done, interval = len(_proven(under_way)), project.config.quality.cleanup_interval
     if done // interval > state.cleaned_up_at // interval:  # enough features are complete (UAH-321, C36)
         state = state.but(next_prompt="cleanup")
-    return Settlement(
+    return Finalization(
         kind="accept",
         session=under_way.session,
         commit=ruling.commit,
@@ -178,15 +178,18 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
-) -> Settlement:
-    """Return the settlement that accepts nothing and rolls back nothing; it stores the question about it (UAH-390)."""
+) -> Finalization:
+    """Return the finalization that accepts nothing and rolls back nothing.
+
+    It stores the question about it (UAH-390).
+    """
     state = under_way.state_after(
         "failed",
         reason="error",
         failure=failure,
         summary={"completed": "nothing", "commits": [], "status": "failed, not rolled back"},
     )
-    return Settlement(
+    return Finalization(
         kind="nothing",
         session=under_way.session,
         state=state.but(pending_escalation=asked.record),
@@ -198,8 +201,8 @@ def without_rollback_point(
     )
 
 
-def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
-    """Return the settlement that rolls back the feature's sessions; a rescue ref keeps the removed work (C08).
+def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
+    """Return the finalization that rolls back the feature's sessions; a rescue ref keeps the removed work (C08).
 
     If a person has committed since, only this session is rolled back: their commits stay on the branch.
     """
@@ -216,7 +219,7 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
             ("HARNESS", ["The session was rejected and rolled back.", " ".join(failure.split())[:500]]),
         ],
     )
-    return Settlement(
+    return Finalization(
         kind="rollback",
         session=under_way.session,
         checkpoint=under_way.rollback,
@@ -228,8 +231,8 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
     )
 
 
-def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Settlement:
-    """Return the settlement that rolls the session back as after a rejection, keeps its candidate, and asks a person.
+def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
+    """Return the finalization that rolls the session back as after a rejection, keeps its candidate, and asks a person.
 
     Nothing is counted against the feature before the answer.
     """
@@ -240,7 +243,7 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
         summary={"completed": "nothing", "commits": [], "status": f"{under_way.feature.name} {told}"},
     )
     kept = [q.record for q in state.kept_candidates if q.feature_id != asked.feature_id]
-    return Settlement(
+    return Finalization(
         kind="rollback",
         session=under_way.session,
         checkpoint=under_way.rollback,

@@ -51,11 +51,11 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 
 @contextmanager
-def settled(project: Project) -> Iterator[None]:
+def finalized(project: Project) -> Iterator[None]:
     """Hold the lock of an initialised project of this schema; every interrupted session is recovered first."""
     project.require_initialised()
     with locked(project):
-        if note := project.store.settle_in():
+        if note := project.store.finalize_in():
             project.say(note)
         repository.keep_out_of_sight(project.git, project.state_name)
         migrations.bring_up_to_date(project)
@@ -75,7 +75,7 @@ def pause(project: Project, reason: str | None) -> JsonObject:
     Raise ``Busy`` if the session has not ended in ten minutes; the request stays.
     """
     project.require_initialised()
-    project.store.settle_in()
+    project.store.finalize_in()
     paused = {"reason": reason or "paused by a person", "at": clock.timestamp(), **project.store.by}
     project.store.write_pause(paused)
     project.say("Pausing after current operation...")

@@ -20,7 +20,7 @@ from agent_harness.protocols.features.records import CLEANUP, Baseline, CostReco
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """Session between its first record and its settlement."""
+    """Session between its first record and its finalization."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -41,7 +41,7 @@ class OpenSession:
     agent_name: str = ""  # its kind
     model: str | None = None  # that a person had it asked to use
     used: JsonObject = field(default_factory=dict)  # tokens and cost of the turns that ended
-    verdict: JsonObject | None = None  # on its latest claim, for the ledger, where the settlement writes it
+    verdict: JsonObject | None = None  # on its latest claim, for the ledger, where the finalization writes it
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":

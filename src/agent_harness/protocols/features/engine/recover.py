@@ -15,11 +15,11 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import recovery, repository
 from agent_harness.protocols.features.engine import accept, actions, wip
 from agent_harness.protocols.features.engine import (
-    settlement as engine_settlement,
+    finalization as engine_finalization,
 )
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.engine.finalization import Result
 from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
-from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -63,7 +63,7 @@ def recover(project: Project) -> JsonObject | None:
     if ended:
         project.say(f"Ended {ended} process(es) that it had left running.")
     if action.step == "settle":
-        return {"session": number, "step": _settle(project, found)}
+        return {"session": number, "step": _finalize(project, found)}
     under_way = OpenSession.from_record(found)
     _restore_state(project, found)
     settings = accept.put_back_settings(project, under_way)
@@ -79,16 +79,16 @@ def recover(project: Project) -> JsonObject | None:
     return {"session": number, "step": action.step, "feature_id": under_way.feature_id}
 
 
-def _settle(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded settlement, or the one that replaces it if the branch has moved."""
-    settlement = engine_settlement.Settlement.from_record(found["settlement"])
-    if not engine_settlement.is_overtaken(project, settlement):
-        settled = engine_settlement.carry_out(project, found)
-        if settled.rescue_ref:
-            project.say(f"Rolled back. The removed work is kept: git show {settled.rescue_ref}")
-        pushes.after_push(project, lambda: Judge(project), settlement, settled, found.get("git_config"))
+def _finalize(project: Project, found: JsonObject) -> str:
+    """Carry out the recorded finalization, or the one that replaces it if the branch has moved."""
+    finalization = engine_finalization.Finalization.from_record(found["settlement"])
+    if not engine_finalization.is_overtaken(project, finalization):
+        finalized = engine_finalization.carry_out(project, found)
+        if finalized.rescue_ref:
+            project.say(f"Rolled back. The removed work is kept: git show {finalized.rescue_ref}")
+        pushes.after_push(project, lambda: Judge(project), finalization, finalized, found.get("git_config"))
         return "settle"
-    engine_settlement.settle(project, found, wip.overtaken(project, OpenSession.from_record(found), settlement))
+    engine_finalization.finalize(project, found, wip.overtaken(project, OpenSession.from_record(found), finalization))
     return "unadopted"
 
 
@@ -171,7 +171,7 @@ def interrupted(project: Project, reason: str, message: str | None = None) -> Re
     forget_servers_files(found.get("run_id"))
     under_way = OpenSession.from_record(found)
     if found.get("phase") == "settling":
-        _settle(project, found)
+        _finalize(project, found)
     else:
         _restore_state(project, found)
         accept.report_tampering(project, under_way)
@@ -191,12 +191,12 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
     used = totals_of(project, under_way.session)
     found = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if under_way.feature_id is None:
-        settlement = cleanup_ended_early(project, under_way, reason, used)
+        finalization = cleanup_ended_early(project, under_way, reason, used)
     else:
-        settlement = wip.handed_off(project, under_way, reason, used, unfinished=None, message=message)
-    actions.log_from_git(project, under_way, settlement.commit)
-    engine_settlement.settle(project, under_way.as_record(), settlement)
-    if settlement.kind == "hand_off" and found:
+        finalization = wip.handed_off(project, under_way, reason, used, unfinished=None, message=message)
+    actions.log_from_git(project, under_way, finalization.commit)
+    engine_finalization.finalize(project, under_way.as_record(), finalization)
+    if finalization.kind == "hand_off" and found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         project.say(
             f"In the WIP commit, which is not pushed before its feature is proven: {', '.join(found[:NAMED])}{more}"

@@ -22,9 +22,9 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, logs, migrations, questions, repository, selection
 from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
 from agent_harness.protocols.features.engine import checkpoints, locking, recover
+from agent_harness.protocols.features.engine.finalization import Result
 from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
-from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
@@ -147,8 +147,8 @@ class Runs:
                 result, verified_tree = self._one_session(agent, choice.feature, stop, verified_tree)
                 result = mirror.close(project, result)
                 results.append(result)
-                settled = result.accepted or bool(result.asked)
-                if self._must_stop(result, limits.until_done) or (feature_id is not None and settled):
+                finalized = result.accepted or bool(result.asked)
+                if self._must_stop(result, limits.until_done) or (feature_id is not None and finalized):
                     break
         return _summary(project, results, recovered)
 
@@ -159,7 +159,7 @@ class Runs:
         """
         project = self._project
         clear_leftovers(project.root)
-        if note := project.store.settle_in():
+        if note := project.store.finalize_in():
             project.say(note)
         repository.keep_out_of_sight(project.git, project.state_name)
         migrations.bring_up_to_date(project)

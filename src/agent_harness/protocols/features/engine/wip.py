@@ -12,8 +12,8 @@ from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, repository
 from agent_harness.protocols.features.engine import accept, actions
+from agent_harness.protocols.features.engine.finalization import Finalization
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.verdict.judge import Unfinished
@@ -137,8 +137,8 @@ def handed_off(
     unfinished: Unfinished | None = NOT_RUN,
     failure: str | None = None,
     message: str | None = None,
-) -> Settlement:
-    """Return the settlement of a session that ends unfinished; claims are taken back.
+) -> Finalization:
+    """Return the finalization of a session that ends unfinished; claims are taken back.
 
     Nothing is committed if nothing changed (C66); then the next session starts the feature afresh. ``unfinished`` is
     ``None`` if the tests were not run. A merge or rebase that the agent left unfinished cannot be a commit: then the
@@ -165,7 +165,7 @@ def handed_off(
     )
     if unfinished is None:
         state = state.but(wip_red_tests=None)
-    return Settlement(
+    return Finalization(
         kind="hand_off" if left.commit else "nothing",
         session=under_way.session,
         commit=left.commit,
@@ -178,12 +178,12 @@ def handed_off(
     )
 
 
-def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) -> Settlement:
-    """Return the settlement of a session whose commit no longer fits its branch: a ref keeps the commit only.
+def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
+    """Return the finalization of a session whose commit no longer fits its branch: a ref keeps the commit only.
 
     The person's commits stay as they are. The agent's claim is removed from the work tree; its other files stay there.
     """
-    commit = str(settlement.commit)
+    commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
     ref = wanted if project.git.commit_of(wanted) == commit else repository.free_ref(project.git, wanted)
     project.git.update_ref(ref, commit)
@@ -198,7 +198,7 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
         summary={"completed": "nothing", "commits": [], "status": f"partial (kept in {ref})"},
     )
     return replace(
-        settlement,
+        finalization,
         kind="nothing",
         commit=None,
         push=False,
@@ -207,7 +207,7 @@ def overtaken(project: Project, under_way: OpenSession, settlement: Settlement) 
         baseline=under_way.baseline,
         file_sizes=None,
         quality=None,
-        session_record={**settlement.session_record, "termination_reason": "error", "feature_completed": False},
+        session_record={**finalization.session_record, "termination_reason": "error", "feature_completed": False},
         events=[
             {
                 "event_type": "work_unadopted",
@@ -274,9 +274,9 @@ def _is_committed(project: Project, reason: str) -> bool:
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
 
 
-def what_became_of_it(project: Project, settlement: Settlement, reason: str) -> str:
+def what_became_of_it(project: Project, finalization: Finalization, reason: str) -> str:
     """Return, for the person, where the work of a session that was handed off is."""
-    if settlement.kind == "hand_off":
+    if finalization.kind == "hand_off":
         return "its work is kept in a WIP commit"
     left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if left and not _is_committed(project, reason):

@@ -141,7 +141,7 @@ def _seed(project: Project, job: Job) -> None:
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
-    project.store.settle_in()
+    project.store.finalize_in()
     home = os.path.dirname(project.store.ledger())
     for name in OTHERS_STATE:
         files.unlink(os.path.join(home, name))
@@ -252,7 +252,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)
-    project.store.settle_in()
+    project.store.finalize_in()
     project.store.write_state(SessionState(job.inputs["state"]).but(**records.NOTHING_UNFINISHED))
     (check,) = job.inputs["checks"]
     judge = Judge(project)

@@ -28,7 +28,7 @@ from agent_harness.protocols.features.parallel.results import well_formed
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
-from agent_harness.protocols.features.selection import settled
+from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
@@ -214,7 +214,7 @@ class FeatureProjectPort:
         return self._items
 
     def _found(self, document: FeatureList, state: SessionState) -> list[OpenItem]:
-        done = settled(document)
+        done = finalized(document)
         kept = {asked.feature_id for asked in state.kept_candidates}
         found = [f for f in document.features if f.is_open and f.id not in kept and done.issuperset(f.depends_on)]
         found.sort(key=lambda f: (f.id not in state.fix_first, f.priority, f.id))
@@ -590,7 +590,7 @@ class FeatureProjectPort:
         """Return the checks, and the state that the settings read."""
         return {"checks": [*checks], "state": self._store.state().record}
 
-    def settle(self, landings: Sequence[LandedItem]) -> None:
+    def finalize(self, landings: Sequence[LandedItem]) -> None:
         """Write the state after these have landed: passing tests, proven features, verdicts."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]

@@ -31,7 +31,7 @@ from agent_harness.protocols.features.parallel.project_port import FeatureProjec
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
-from agent_harness.protocols.features.selection import settled
+from agent_harness.protocols.features.selection import finalized
 from agent_harness.protocols.features.store import jobs_of_run
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings
@@ -197,7 +197,7 @@ def preview(
     questions.refuse_pending(state)
     known = read_preview(folder, workers, elsewhere=elsewhere)
     items = FeatureProjectPort(project, folder, workers, {}, branch).items()
-    named, done = {each.id for each in items}, settled(document)
+    named, done = {each.id for each in items}, finalized(document)
     waits = [f for f in document.features if f.is_open and str(f.id) not in named]
     left_usd = round(project.budgets.total - costs.counted(project.store.costs()), 4)
     return preview_of(

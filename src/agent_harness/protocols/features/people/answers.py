@@ -134,7 +134,7 @@ def _abort(project: Project, _asked: Question, _budget: float | None) -> JsonObj
 
 
 def _pause(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    project.store.settle_in()
+    project.store.finalize_in()
     paused = {"reason": asked.message}
     project.store.write_pause(paused)
     locking.keep(project, paused)

@@ -137,7 +137,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 def abort(project: Project) -> JsonObject:
     """End the running session, hand its work off, and move the state aside; the person has confirmed."""
     project.require_initialised()
-    project.store.settle_in()
+    project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
     answer: JsonObject = {}
 
@@ -204,7 +204,7 @@ def begin_anew(project: Project) -> JsonObject:
     with locked(project):
         if project.store.initialised():  # another process was faster
             return {"answered": None, "next": "harness run"}
-        project.store.settle_in()
+        project.store.finalize_in()
         document = valid_features(project)
         project.say("There is a plan without state here, as in a fresh clone: making the state from the files.")
         with running(project) as environment:

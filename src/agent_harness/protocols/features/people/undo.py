@@ -227,7 +227,7 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
     questions.refuse_kept(project.store.state(), feature.id)
     if not project.git.ancestor(str(taken.commit), str(project.git.head())):
         raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
-    done = selection.settled(project.store.features())
+    done = selection.finalized(project.store.features())
     if missing := [i for i in feature.depends_on if i not in done]:
         said = f"{feature.name} depends on Feature #{missing[0]}, which is not proven"
         raise Refused(said, hint=f"harness why {missing[0]}")

@@ -30,7 +30,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records, repository
 from agent_harness.protocols.features.engine import checkpoints, run
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.locking import settled
+from agent_harness.protocols.features.engine.locking import finalized
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
@@ -57,7 +57,7 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as dispatcher:
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
-        with settled(project):  # only now: a waiting process holds no lock
+        with finalized(project):  # only now: a waiting process holds no lock
             return _planned(project, text, agent, stop)
 
 

@@ -57,7 +57,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
     say(f"Running the suite once: {config.testing.full}")
     repository.keep_out_of_sight(git, project.state_name)
     with locked(project):
-        project.store.settle_in()
+        project.store.finalize_in()
         facts = _run_suite(project, written, allow_failing=allow_failing)
         written += _write_missing(root, layout)
         before = _bytes(root / ".gitignore")

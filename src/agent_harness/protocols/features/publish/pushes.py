@@ -25,8 +25,8 @@ from agent_harness.kernel.git.joining import Joined, PushTarget, on_top_of
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records, repository
+from agent_harness.protocols.features.engine.finalization import Finalization, Finalized
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.verdict.judge import Judge
 
@@ -51,23 +51,23 @@ class _GivenUp(Exception):
 def after_push(
     project: Project,
     judge: Callable[[], Judge],
-    settlement: Settlement,
-    settled: Settled,
+    finalization: Finalization,
+    finalized: Finalized,
     git_config: Mapping[str, Any] | None,
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry a settlement's push that the remote has rejected; do nothing for any other.
+    """Retry a finalization's push that the remote has rejected; do nothing for any other.
 
     ``judge`` is called only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
     signal interrupts that.
     """
-    if not settled.push_rejected:
-        if settled.push_problem:
-            project.say(f"Push failed: {settled.push_problem}")
-        return Published(commit=settlement.commit)
+    if not finalized.push_rejected:
+        if finalized.push_problem:
+            project.say(f"Push failed: {finalized.push_problem}")
+        return Published(commit=finalization.commit)
     project.say("The remote has rejected the push; pulling once.")
-    again = _Again(project, judge(), settlement, git_config, undisturbed)
+    again = _Again(project, judge(), finalization, git_config, undisturbed)
     try:
         return Published(commit=again.push())
     except _GivenUp as problem:
@@ -92,18 +92,18 @@ class _Again:
         self,
         project: Project,
         judge: Judge,
-        settlement: Settlement,
+        finalization: Finalization,
         git_config: Mapping[str, Any] | None,
         undisturbed: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._project = project
         self._judge = judge
-        self._baseline = settlement.baseline or project.store.baseline()
-        self._branch = settlement.branch
+        self._baseline = finalization.baseline or project.store.baseline()
+        self._branch = finalization.branch
         self._git_config = git_config
         self._undisturbed = undisturbed
-        self.session = settlement.session
-        self.commit = str(settlement.commit)
+        self.session = finalization.session
+        self.commit = str(finalization.commit)
 
     def push(self) -> str:
         """Return the commit that the remote has now; raise ``_GivenUp`` if the push failed."""

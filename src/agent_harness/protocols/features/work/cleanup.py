@@ -15,8 +15,8 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, prompts, records
 from agent_harness.protocols.features.engine import accept, actions, wip
+from agent_harness.protocols.features.engine.finalization import Finalization, Result
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import SessionState
 from agent_harness.protocols.features.verdict import quality
@@ -93,12 +93,12 @@ class CleanupWork(SessionWork):
         return actions.told_by_traces(self._project, self._under_way)
 
     def accepted(self, ruling: Ruling) -> Result:
-        settlement = accepted_cleanup(self._project, self._under_way, ruling, self._used)
-        settled, published = self._settle_and_publish(settlement)
+        finalization = accepted_cleanup(self._project, self._under_way, ruling, self._used)
+        finalized, published = self._finalize_and_publish(finalization)
         self._project.say("Session complete. Cleanup verified.")
         told = "Cleanup verified."
-        settlement = replace(settlement, commit=published.commit)
-        return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
+        finalization = replace(finalization, commit=published.commit)
+        return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
         project = self._project
@@ -106,15 +106,15 @@ class CleanupWork(SessionWork):
         wip.rest(project, reason)
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
         accept.report_tampering(project, self._under_way)
-        settlement = ended_early(project, self._under_way, wip.recorded(reason), self._used)
-        settled = self._settle(settlement)
+        finalization = ended_early(project, self._under_way, wip.recorded(reason), self._used)
+        finalized = self._finalize(finalization)
         why = refusal or reason.replace("_", " ")
-        aside = f"its work is kept: git show {settled.rescue_ref}"
-        message = f"The cleanup was not finished ({why}); {aside if settled.rescue_ref else 'nothing was changed'}."
+        aside = f"its work is kept: git show {finalized.rescue_ref}"
+        message = f"The cleanup was not finished ({why}); {aside if finalized.rescue_ref else 'nothing was changed'}."
         project.say(message)
-        return self._result("failed", reason, message, settlement, settled, exit_code=code)
+        return self._result("failed", reason, message, finalization, finalized, exit_code=code)
 
-    def _rolled_back(self, failure: str) -> Settlement:
+    def _rolled_back(self, failure: str) -> Finalization:
         return rejected_cleanup(self._project, self._under_way, failure, self._used)
 
 
@@ -156,8 +156,8 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 # -- the three endings, as settlements ---------------------------------------------------------------------------------
 
 
-def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Settlement:
-    """Return the settlement that merges the candidate; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
+def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
+    """Return the finalization that merges the candidate; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -178,15 +178,15 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
     )
 
 
-def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Settlement:
-    """Return the settlement that rolls all of it back; features are next."""
+def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
+    """Return the finalization that rolls all of it back; features are next."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
-def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Settlement:
-    """Return the settlement that rolls all of it back into a rescue ref; the cleanup is still due."""
+def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
+    """Return the finalization that rolls all of it back into a rescue ref; the cleanup is still due."""
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)
@@ -197,8 +197,8 @@ def ended_early(project: Project, under_way: OpenSession, reason: str, used: usa
 
 def _plain(
     project: Project, under_way: OpenSession, used: usage.Totals, reason: str, state: SessionState
-) -> Settlement:
-    return Settlement(
+) -> Finalization:
+    return Finalization(
         kind="nothing",
         session=under_way.session,
         state=state,
@@ -208,11 +208,11 @@ def _plain(
     )
 
 
-def _back(project: Project, under_way: OpenSession, settlement: Settlement, told: str) -> Settlement:
+def _back(project: Project, under_way: OpenSession, finalization: Finalization, told: str) -> Finalization:
     entry = progress.entry(
         under_way.session, [("HARNESS", ["The cleanup session was rolled back.", " ".join(told.split())[:500]])]
     )
-    return replace(settlement, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
+    return replace(finalization, kind="rollback", checkpoint=under_way.checkpoint, progress_entry=entry)
 
 
 def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:

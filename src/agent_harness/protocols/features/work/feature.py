@@ -1,7 +1,7 @@
 """Session on one feature: its claim is accepted, goes back to the agent, is rejected, or is handed off.
 
-A claim is verified as a commit; a failed proof goes back a few times; everything ends as one settlement (``accept.py``,
-``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
+A claim is verified as a commit; a failed proof goes back a few times; everything ends as one finalization
+(``accept.py``, ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
 """
 
 import os
@@ -16,8 +16,8 @@ from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import overrides, progress, prompts, repository
 from agent_harness.protocols.features.config import commands
 from agent_harness.protocols.features.engine import accept, actions, wip
+from agent_harness.protocols.features.engine.finalization import Finalization, Result
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Result, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Question
 from agent_harness.protocols.features.verdict.judge import Ruling
@@ -181,15 +181,15 @@ class FeatureWork(SessionWork):
             line = replace(ruling.line, codes=(*ruling.line.codes, "awaiting_manual"))
             self._under_way = under_way = replace(under_way, verdict=line.as_record())
         make = overrides.accepted_for_person if by_person else accept.accepted
-        settlement = make(project, under_way, ruling, self._used)
-        settled, published = self._settle_and_publish(settlement)
+        finalization = make(project, under_way, ruling, self._used)
+        finalized, published = self._finalize_and_publish(finalization)
         told = f"Feature #{under_way.feature_id} {'awaits a person.' if by_person else 'verified.'}"
         project.say(f"Session complete. {told}")
         self.turns.say_left_out()
         if by_person:
             overrides.ask_person(project, under_way.feature, under_way.session)
-        settlement = replace(settlement, commit=published.commit)
-        return self._result("complete", "complete", told, settlement, settled, exit_code=published.exit_code)
+        finalization = replace(finalization, commit=published.commit)
+        return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
         """Roll back; a candidate that a person may allow is kept first, and they are asked about it.
@@ -205,11 +205,11 @@ class FeatureWork(SessionWork):
         look = f"Look at it: git diff HEAD...{ref}"
         about = ruling.line and ruling.line.n
         asked = Question({**found.record, "ref": ref, "verdict": about, "details": [*found.details, look]})
-        settlement = accept.kept_for_person(project, self._under_way, asked, self._used)
-        settled = self._settle(settlement)
-        actions.log_from_git(project, self._under_way, settled.rescue_ref)
+        finalization = accept.kept_for_person(project, self._under_way, asked, self._used)
+        finalized = self._finalize(finalization)
+        actions.log_from_git(project, self._under_way, finalized.rescue_ref)
         project.say(f"Session complete. Its work is off the branch, kept in {ref} until the question is answered.")
-        result = self._result("failed", "complete", asked.message, settlement, settled, exit_code=3)
+        result = self._result("failed", "complete", asked.message, finalization, finalized, exit_code=3)
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
@@ -229,7 +229,7 @@ class FeatureWork(SessionWork):
         self._under_way = self._under_way.at(project, "judging")
         accept.report_tampering(project, self._under_way)
         hurried = wip.recorded(reason) in ("user_pause", "error")
-        settlement = wip.handed_off(
+        finalization = wip.handed_off(
             project,
             self._under_way,
             reason,
@@ -238,8 +238,8 @@ class FeatureWork(SessionWork):
             failure=failure,
             message=refusal,
         )
-        settled = self._settle(settlement)
-        left = wip.what_became_of_it(project, settlement, reason)
+        finalized = self._finalize(finalization)
+        left = wip.what_became_of_it(project, finalization, reason)
         name = self._under_way.feature.name
         why = wip.WORDINGS[reason].why if reason in wip.WORDINGS else reason
         message = failure or f"{name} is not finished ({refusal or why}); {left}."
@@ -247,7 +247,7 @@ class FeatureWork(SessionWork):
         wip.rest(project, reason)
         code = self._hand_off_exit(reason) if exit_code is None else exit_code
         reason = reason if reason == "rate_limited" else wip.recorded(reason)
-        return self._result("partial", reason, message, settlement, settled, exit_code=code)
+        return self._result("partial", reason, message, finalization, finalized, exit_code=code)
 
     def _what_counts(self) -> str:
         file = self._under_way.feature.test_file
@@ -269,7 +269,7 @@ class FeatureWork(SessionWork):
         )
         return replace(self._hand_off("complete", None, failure=failure, exit_code=1), rejected_as="no_evidence")
 
-    def _rolled_back(self, failure: str) -> Settlement:
+    def _rolled_back(self, failure: str) -> Finalization:
         return accept.rolled_back(self._project, self._under_way, failure, self._used)
 
 

@@ -16,9 +16,9 @@ from agent_harness.kernel.git import GitFailed
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
-from agent_harness.protocols.features.engine import accept, checkpoints, settlement
+from agent_harness.protocols.features.engine import accept, checkpoints, finalization
+from agent_harness.protocols.features.engine.finalization import Result
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import Feature, Question
@@ -210,8 +210,8 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
     made = replace(
         made, kept_ref=questions.kept_ref(asked), costs=under_way.costs, state=made.state.but(kept_candidates=left)
     )
-    settled = settlement.settle(project, under_way.as_record(), made)
-    published = pushes.after_push(project, lambda: judge, made, settled, under_way.git_config)
+    finalized = finalization.finalize(project, under_way.as_record(), made)
+    published = pushes.after_push(project, lambda: judge, made, finalized, under_way.git_config)
     judge.accept_installed(asked.paths)
     told = (
         f"{under_way.feature.name} {'awaits a person' if by_person else 'verified'}: kept from Session {asked.session}."

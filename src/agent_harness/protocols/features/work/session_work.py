@@ -26,11 +26,11 @@ from agent_harness.protocols.features import (
 from agent_harness.protocols.features.config.mcp_servers import switched_on
 from agent_harness.protocols.features.engine import accept, actions
 from agent_harness.protocols.features.engine import (
-    settlement as engine_settlement,
+    finalization as engine_finalization,
 )
 from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.engine.finalization import Finalization, Finalized, Result
 from agent_harness.protocols.features.engine.open_session import OpenSession
-from agent_harness.protocols.features.engine.settlement import Result, Settled, Settlement
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
@@ -219,8 +219,8 @@ class SessionWork(ABC):
         """End the session before its work is proven; ``refusal`` is the provider's message."""
 
     @abstractmethod
-    def _rolled_back(self, failure: str) -> Settlement:
-        """Return the settlement of a rejected session."""
+    def _rolled_back(self, failure: str) -> Finalization:
+        """Return the finalization of a rejected session."""
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
@@ -294,8 +294,8 @@ class SessionWork(ABC):
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
         """Return the same ruling, recorded so that no crash loses it; a refusal goes into the ledger at once.
 
-        An acceptance goes there with its settlement. While the agent has to show what its claim needs, the claim counts
-        as one without evidence.
+        An acceptance goes there with its finalization. While the agent has to show what its claim needs, the
+        claim counts as one without evidence.
         """
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
@@ -318,7 +318,7 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded verdict into the ledger, unless a settlement does, or its claim is being verified."""
+        """Write the recorded verdict into the ledger, unless a finalization does, or its claim is being verified."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -352,13 +352,13 @@ class SessionWork(ABC):
             project.store.event(
                 ruling.code, "critical", session=under_way.session, feature_id=under_way.feature_id, message=failure
             )
-        settlement = self._rolled_back(failure)
-        settled = self._settle(settlement)
-        actions.log_from_git(project, under_way, settled.rescue_ref)
-        project.say(f"Session rejected and rolled back. What was taken away is kept: git show {settled.rescue_ref}")
+        finalization = self._rolled_back(failure)
+        finalized = self._finalize(finalization)
+        actions.log_from_git(project, under_way, finalized.rescue_ref)
+        project.say(f"Session rejected and rolled back. What was taken away is kept: git show {finalized.rescue_ref}")
         project.say("Bring it back with: harness rescue list")
         self.turns.say_what_stays()
-        result = self._result("failed", "complete", failure, settlement, settled, exit_code=1)
+        result = self._result("failed", "complete", failure, finalization, finalized, exit_code=1)
         if not ruling.judged:
             return result
         broken = {"regressions": ruling.regressions, "broken_features": ruling.broken_features}
@@ -383,32 +383,32 @@ class SessionWork(ABC):
         failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
         project.say(failure)
         asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
-        settlement = accept.without_rollback_point(project, self._under_way, failure, self._used, asked)
-        settled = self._settle(settlement)
-        return self._result("failed", "error", failure, settlement, settled, exit_code=3)
+        finalization = accept.without_rollback_point(project, self._under_way, failure, self._used, asked)
+        finalized = self._finalize(finalization)
+        return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
         """Return the exit code: 0 for a pause that a person asked for elsewhere; Ctrl-C has its own code."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
-    def _settle_and_publish(self, settlement: Settlement) -> tuple[Settled, pushes.Published]:
+    def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, pushes.Published]:
         """Settle and push; a rejected push is retried once on top of the remote's commits (C30)."""
-        settled = self._settle(settlement)
+        finalized = self._finalize(finalization)
         config = self._under_way.git_config
         push = pushes.after_push(
-            self._project, lambda: self._judge, settlement, settled, config, undisturbed=self._stop.held
+            self._project, lambda: self._judge, finalization, finalized, config, undisturbed=self._stop.held
         )
-        return settled, push
+        return finalized, push
 
-    def _settle(self, settlement: Settlement) -> Settled:
-        so_far, record = self.turns.so_far, settlement.session_record
+    def _finalize(self, finalization: Finalization) -> Finalized:
+        so_far, record = self.turns.so_far, finalization.session_record
         known = {"model": so_far.model or record["model"], "turns": so_far.turns}
         known |= {"interventions": [redact(each) for each in so_far.interventions], "told": [*so_far.told]}
         with self._stop.held():
             pushes.report_pushes_of_agent(self._project, self._under_way, self._tips)
-            told = replace(settlement, session_record={**record, **known})
-            return engine_settlement.settle(self._project, self._under_way.as_record(), told)
+            told = replace(finalization, session_record={**record, **known})
+            return engine_finalization.finalize(self._project, self._under_way.as_record(), told)
 
     @property
     def _used(self) -> usage.Totals:
@@ -419,8 +419,8 @@ class SessionWork(ABC):
         status: str,
         reason: str,
         message: str,
-        settlement: Settlement,
-        settled: Settled,
+        finalization: Finalization,
+        finalized: Finalized,
         *,
         exit_code: int = 0,
     ) -> Result:
@@ -430,9 +430,9 @@ class SessionWork(ABC):
             status=status,
             reason=reason,
             message=message,
-            accepted=settlement.kind == "accept",
-            commit=settlement.commit,
-            rescue_ref=settled.rescue_ref,
+            accepted=finalization.kind == "accept",
+            commit=finalization.commit,
+            rescue_ref=finalized.rescue_ref,
             cost_usd=self._used.cost_usd,
             exit_code=exit_code,
             told=self.turns.so_far.message,

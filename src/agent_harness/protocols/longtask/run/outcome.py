@@ -72,7 +72,7 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 # ---- exit 0
 
 
-def settle_success(
+def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
     """What exit 0 makes of the checkpoint, and whether the worker wrote it; a claim of `done` was verified before."""
@@ -92,7 +92,7 @@ def settle_success(
     return kept
 
 
-def settle_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
+def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
     """Ends a task whose criteria hold: `done`, or `needs-human` while ``manual`` ones wait for somebody's word.
 
     No further slice could add anything, and a worker that may not write the checkpoint can never say so itself.

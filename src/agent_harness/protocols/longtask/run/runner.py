@@ -75,7 +75,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 
             if guard := CriteriaGuard.left_by(layout, task):
                 guard.ended()
-        report = claim.settle(store, lock, interruption)
+        report = claim.finalize(store, lock, interruption)
         prepared = _prepared(store, options, lock, agent_slot, interruption)
         if report is not None:
             prepared.answer["verification"] = report

@@ -168,11 +168,11 @@ class Slice:
         asks = criteria.asks_if_done(report) if claimed or change.checkpoint.status in _GOES_ON else []
         if claimed or asks or (change.checkpoint.status in _GOES_ON and report and report["status"] == "pass"):
             change.verdict = self._verdicts.get(text) or self._line(attempt, None, claimed=claimed)
-        kept = outcome.settle_success(change, before, attempt.ran, attempt.items, fallback=fallback)
+        kept = outcome.finalize_success(change, before, attempt.ran, attempt.items, fallback=fallback)
         if change.checkpoint.status in _GOES_ON and report:
             decided = any(each.metric in criteria.DECIDED for each in change.task.criteria)
             if report["status"] == "pass" or (decided and not (kept or criteria.unmet(report, besides="manual"))):
-                outcome.settle_proven(change, criteria.unmet(report), attempt.worker)
+                outcome.finalize_proven(change, criteria.unmet(report), attempt.worker)
                 return {"status": raw["status"], "verification": report}, 0
         if asks:
             outcome.ask_if_done(change, attempt.worker, asks)

@@ -119,7 +119,7 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(worker, plan, say)
-    _settle(worker, plan)
+    _finalize(worker, plan)
     ends = "It is completed again." if plan.again else "It is open again."
     say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
@@ -278,7 +278,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
 
-def _settle(worker: "Worker", plan: TaskUndo) -> None:
+def _finalize(worker: "Worker", plan: TaskUndo) -> None:
     """Carry the undo out under the lock, so that no task begins meanwhile."""
     path = proven.reversal_path(worker.layout)
     found = Reversal(

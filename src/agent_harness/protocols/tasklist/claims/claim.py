@@ -153,7 +153,7 @@ def preview(worker: Worker, state: State, now: datetime) -> Task:
     _refuse_others(worker, state, under_way, now)
     for task in leases.expired(state, now):
         lifecycle.reap(task, now)
-    selection.settle(state, now)
+    selection.finalize(state, now)
     task = selection.next_task(state, lambda each: progress.last_error_time(worker.layout, each))
     if task is None:
         raise _nothing(state)
@@ -219,7 +219,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
     _refuse_others(worker, state, under_way, now)
     if under_way:
         leases.reap(change)
-    for marked in selection.settle(state, now):
+    for marked in selection.finalize(state, now):
         change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
         change.touch(marked.task)
     task = _chosen(worker, state, request.task_id)

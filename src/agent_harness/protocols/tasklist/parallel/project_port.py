@@ -160,15 +160,15 @@ class TaskListProjectPort:
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
         """Return the tasks that failed for good, the other unfinished ones, and those with a question."""
-        self._change(self._settle)
+        self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
         failed = [task.id for task in tasks if task.status == "failed" and task.given_up and task.id not in asked]
         still = [task.id for task in tasks if task.status != "completed" and task.id not in {*failed, *asked}]
         return failed, still, asked
 
-    def _settle(self, change: TaskListChange) -> None:
-        for marked in selection.settle(change.state, change.now):
+    def _finalize(self, change: TaskListChange) -> None:
+        for marked in selection.finalize(change.state, change.now):
             change.note("ERROR", marked.message, task=marked.task.id, category="DEPENDENCY")
             change.touch(marked.task)
 
@@ -417,7 +417,7 @@ class TaskListProjectPort:
         """Return the tasks, and the sandbox of their validations."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
-    def settle(self, landings: Sequence[LandedItem]) -> None:
+    def finalize(self, landings: Sequence[LandedItem]) -> None:
         """Complete the landed tasks, each with its commit and verdict.
 
         A task that the job no longer holds stays as it is.

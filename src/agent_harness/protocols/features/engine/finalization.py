@@ -1,6 +1,6 @@
 """Final steps of a session, written down before the first of them is done, so that a crash repeats them.
 
-A settlement is data: the commit that the branch gets, or the snapshot that is restored, and the new contents of every
+A finalization is data: the commit that the branch gets, or the snapshot that is restored, and the new contents of every
 state file. Each step can be repeated without a second effect (features.md UAH-003, C08, C56).
 """
 
@@ -50,7 +50,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement:
+class Finalization:
     """Planned result of a session; ``rest`` holds members that another version has written."""
 
     kind: str  # accept, hand_off, rollback, nothing
@@ -73,15 +73,15 @@ class Settlement:
     rest: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def from_record(cls, record: JsonObject) -> "Settlement":
-        """Return the recorded settlement; raise ``StateDamaged`` if the record is incomplete."""
+    def from_record(cls, record: JsonObject) -> "Finalization":
+        """Return the recorded finalization; raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
             known["rest"] = {name: value for name, value in record.items() if name not in known}
             return cls(**known)
         except (TypeError, AttributeError) as error:
-            raise StateDamaged(f"The record of a settlement is incomplete: {error}") from None
+            raise StateDamaged(f"The record of a finalization is incomplete: {error}") from None
 
     @property
     def record(self) -> JsonObject:
@@ -99,8 +99,8 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled:
-    """Effects of a settlement on the repository."""
+class Finalized:
+    """Effects of a finalization on the repository."""
 
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()
@@ -109,27 +109,27 @@ class Settled:
     push_rejected: bool = False  # the remote answered and refused
 
 
-def settle(project: Project, open_session: JsonObject, settlement: Settlement) -> Settled:
-    """Write the settlement down, then carry it out."""
-    record = {**open_session, "phase": "settling", "settlement": settlement.record}
+def finalize(project: Project, open_session: JsonObject, finalization: Finalization) -> Finalized:
+    """Write the finalization down, then carry it out."""
+    record = {**open_session, "phase": "settling", "settlement": finalization.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
-def carry_out(project: Project, open_session: JsonObject) -> Settled:
-    """Do every step of a recorded settlement; safe to repeat after a crash at any point."""
-    settlement = Settlement.from_record(open_session["settlement"])
+def carry_out(project: Project, open_session: JsonObject) -> Finalized:
+    """Do every step of a recorded finalization; safe to repeat after a crash at any point."""
+    finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
         project.store.event("index_lock_removed", path=lock)
-    rescue = _tree(project, open_session, settlement)
-    _files(project, settlement)
-    _verdict(project, open_session, settlement)
-    _logs(project, settlement, rescue)
-    pushed = push(project, settlement, open_session.get("git_config"))
-    _forget_candidates(project, settlement)
+    rescue = _tree(project, open_session, finalization)
+    _files(project, finalization)
+    _verdict(project, open_session, finalization)
+    _logs(project, finalization, rescue)
+    pushed = push(project, finalization, open_session.get("git_config"))
+    _forget_candidates(project, finalization)
     project.store.close_session()
-    return Settled(
+    return Finalized(
         rescue_ref=rescue.get("ref"),
         rolled_back_commits=tuple(rescue.get("commits") or ()),
         pushed=pushed is not None and pushed.ok,
@@ -138,58 +138,58 @@ def carry_out(project: Project, open_session: JsonObject) -> Settled:
     )
 
 
-def _tree(project: Project, open_session: JsonObject, settlement: Settlement) -> JsonObject:
-    if settlement.kind == "rollback":
-        return _roll_back(project, open_session, settlement)
-    if settlement.commit and settlement.branch and not _is_on_branch(project, settlement):
-        if settlement.kept_ref:
+def _tree(project: Project, open_session: JsonObject, finalization: Finalization) -> JsonObject:
+    if finalization.kind == "rollback":
+        return _roll_back(project, open_session, finalization)
+    if finalization.commit and finalization.branch and not _is_on_branch(project, finalization):
+        if finalization.kept_ref:
             repository.write_changes(
                 project.git,
-                settlement.expected_head,
-                settlement.commit,
+                finalization.expected_head,
+                finalization.commit,
                 now=project.tree_now(),
                 free=(project.progress_name,),
             )
         snapshot.adopt(
             project.git,
-            settlement.commit,
-            branch=settlement.branch,
-            expected_head=settlement.expected_head,
+            finalization.commit,
+            branch=finalization.branch,
+            expected_head=finalization.expected_head,
             base=SessionCheckpoint.from_record(open_session["checkpoint"]).snapshot,
         )
     return {}
 
 
-def is_overtaken(project: Project, settlement: Settlement) -> bool:
-    """Return True if the branch has moved since the settlement was recorded, so that its commit no longer fits."""
-    if not settlement.commit or not settlement.branch:
+def is_overtaken(project: Project, finalization: Finalization) -> bool:
+    """Return True if the branch has moved since the finalization was recorded, so that its commit no longer fits."""
+    if not finalization.commit or not finalization.branch:
         return False
-    detached = settlement.branch == DETACHED
-    tip = project.git.head() if detached else project.git.commit_of(settlement.branch)
-    return tip not in (settlement.commit, settlement.expected_head) and not _is_on_branch(project, settlement)
+    detached = finalization.branch == DETACHED
+    tip = project.git.head() if detached else project.git.commit_of(finalization.branch)
+    return tip not in (finalization.commit, finalization.expected_head) and not _is_on_branch(project, finalization)
 
 
-def _is_on_branch(project: Project, settlement: Settlement) -> bool:
+def _is_on_branch(project: Project, finalization: Finalization) -> bool:
     """Return True if an earlier try has adopted the commit, and somebody has committed on top of it since."""
-    tip = project.git.commit_of("HEAD" if settlement.branch in (None, DETACHED) else settlement.branch)
-    commit = settlement.commit or ""
-    return tip not in (None, commit, settlement.expected_head) and project.git.ancestor(commit, str(tip))
+    tip = project.git.commit_of("HEAD" if finalization.branch in (None, DETACHED) else finalization.branch)
+    commit = finalization.commit or ""
+    return tip not in (None, commit, finalization.expected_head) and project.git.ancestor(commit, str(tip))
 
 
-def _roll_back(project: Project, open_session: JsonObject, settlement: Settlement) -> JsonObject:
+def _roll_back(project: Project, open_session: JsonObject, finalization: Finalization) -> JsonObject:
     done = open_session.get("rescue")
     if done is not None:
         return done
-    checkpoint = settlement.checkpoint or SessionCheckpoint.from_record(open_session["checkpoint"])
+    checkpoint = finalization.checkpoint or SessionCheckpoint.from_record(open_session["checkpoint"])
     earlier_try = open_session.get("rescue_ref")
-    ref = repository.free_ref(project.git, f"refs/harness/rolled-back/{settlement.session}")
+    ref = repository.free_ref(project.git, f"refs/harness/rolled-back/{finalization.session}")
     project.store.write_open_session({**open_session, "rescue_ref": earlier_try or ref})
     rescued = snapshot.restore(
         project.git,
         checkpoint.snapshot,
         ref,
         exclude=project.excluded,
-        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(settlement.session),
+        rescue_files=project.root / project.excluded[0] / "rescue-files" / str(finalization.session),
         set_aside_operation=True,  # there was none when the session began: whatever waits is the agent's
     )
     if different := checkpoints.differences(project, checkpoint):
@@ -206,42 +206,42 @@ def _roll_back(project: Project, open_session: JsonObject, settlement: Settlemen
     return rescue
 
 
-def _files(project: Project, settlement: Settlement) -> None:
+def _files(project: Project, finalization: Finalization) -> None:
     at = project.layout
     own_place(at.progress, at.root)
-    if settlement.progress_entry and not progress.has_entry(at.progress, settlement.session):
-        progress.append(at.progress, settlement.progress_entry)
+    if finalization.progress_entry and not progress.has_entry(at.progress, finalization.session):
+        progress.append(at.progress, finalization.progress_entry)
     for path, value in (
-        (at.baseline, settlement.baseline.record if settlement.baseline else None),
-        (at.file_sizes, settlement.file_sizes),
-        (at.quality, settlement.quality),
-        (at.costs, settlement.costs.record),
-        (at.session_state, settlement.state.record),
+        (at.baseline, finalization.baseline.record if finalization.baseline else None),
+        (at.file_sizes, finalization.file_sizes),
+        (at.quality, finalization.quality),
+        (at.costs, finalization.costs.record),
+        (at.session_state, finalization.state.record),
     ):
         if value is not None:
             project.store.write(path, value)
-    if settlement.proven is not None:
-        project.store.write_proven({"commit": settlement.commit, "features": settlement.proven})
+    if finalization.proven is not None:
+        project.store.write_proven({"commit": finalization.commit, "features": finalization.proven})
 
 
-def _verdict(project: Project, open_session: JsonObject, settlement: Settlement) -> None:
+def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
     """Write the ledger line of the session's last claim, unless it was written when the claim was rejected.
 
     It names a commit only if the branch has it now: verified work that could not be settled was not accepted.
     """
     if found := open_session.get("verdict"):
-        commit = settlement.commit if settlement.kind == "accept" else None
+        commit = finalization.commit if finalization.kind == "accept" else None
         ledger.write(project.store.ledger(), replace(ClaimVerdict.from_record(found), commit=commit))
 
 
-def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
-    if settlement.session in project.store.recorded_sessions():
+def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> None:
+    if finalization.session in project.store.recorded_sessions():
         return
-    if settlement.kind == "rollback":
-        checkpoint = settlement.checkpoint
+    if finalization.kind == "rollback":
+        checkpoint = finalization.checkpoint
         project.store.event(
             "rollback_completed",
-            session=settlement.session,
+            session=finalization.session,
             checkpoint_id=checkpoint and checkpoint.id,
             rolled_back_commits=rescue.get("commits") or [],
             restored_to_session=checkpoint and checkpoint.session,
@@ -249,39 +249,39 @@ def _logs(project: Project, settlement: Settlement, rescue: JsonObject) -> None:
             left_in_place=rescue.get("left_in_place") or [],
         )
     # a try before a crash may have written some of them already
-    head = settlement.commit or project.git.head()
-    record = {**settlement.session_record, "head": head, "rescue_ref": rescue.get("ref")}
+    head = finalization.commit or project.git.head()
+    record = {**finalization.session_record, "head": head, "rescue_ref": rescue.get("ref")}
     written = [
         (row.get("session"), row.get("type"), row.get("path")) for row in project.store.recent("events.jsonl", 40)
     ]
-    for event in [*settlement.events, {"event_type": "session_ended", **record}]:
-        fields: JsonObject = {**event, "session": settlement.session}
-        if (settlement.session, fields.get("type", fields["event_type"]), fields.get("path")) not in written:
+    for event in [*finalization.events, {"event_type": "session_ended", **record}]:
+        fields: JsonObject = {**event, "session": finalization.session}
+        if (finalization.session, fields.get("type", fields["event_type"]), fields.get("path")) not in written:
             project.store.event(**fields)
     project.store.log("sessions.jsonl", record)
 
 
-def push(project: Project, settlement: Settlement, recorded: JsonObject | None) -> Pushed | None:
+def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
     """Push the commit and return the result; ``None`` if there is nothing to push."""
-    upstream = project.git.upstream(settlement.branch) if settlement.push else None
+    upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
     try:
-        pushed = project.git.push(upstream.remote, f"{settlement.commit}:{upstream.branch}", recorded=recorded)
+        pushed = project.git.push(upstream.remote, f"{finalization.commit}:{upstream.branch}", recorded=recorded)
     except HarnessError as error:
         pushed = Pushed(ok=False, rejected=False, message=error.message)
     if pushed.ok:
-        project.store.event("pushed", "routine", session=settlement.session, commit=settlement.commit)
+        project.store.event("pushed", "routine", session=finalization.session, commit=finalization.commit)
         return pushed
     message = redact(pushed.message).strip()[-500:]
-    project.store.event("push_failed", "important", session=settlement.session, message=message)
+    project.store.event("push_failed", "important", session=finalization.session, message=message)
     return replace(pushed, message=message)
 
 
-def _forget_candidates(project: Project, settlement: Settlement) -> None:
+def _forget_candidates(project: Project, finalization: Finalization) -> None:
     """Delete the private refs of the candidates: by now the commit is on the branch, or in the rescue ref."""
-    usual = (f"refs/harness/candidates/{settlement.session}", f"refs/harness/candidates/{settlement.session}-wip")
-    kept = filter(None, [settlement.kept_ref])
+    usual = (f"refs/harness/candidates/{finalization.session}", f"refs/harness/candidates/{finalization.session}-wip")
+    kept = filter(None, [finalization.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
