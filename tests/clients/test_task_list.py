@@ -107,7 +107,7 @@ def test_a_task_that_can_never_pass_is_let_go_and_the_person_told(
     client.island.script("next", ONE_TASK, start=FEEDBACK)
     calls = tmp_path / "hooks.jsonl"
     shown = client.shown("SCRIPT:idle", project=work.repo.path, env={"HARNESS_HOOK_LOG": str(calls)})
-    assert heard(client.island, "the validation of task-001 says no") > 0
+    assert heard(client.island, "the check of task-001 failed") > 0
     assert decisions(calls)[-1] == ("allow", "no progress")
     assert any("let go after 7 stops without progress" in text for text in shown), shown
     assert (work.statuses, work.tasks[0]["attempts"], work.active) == (["in_progress"], 0, True)

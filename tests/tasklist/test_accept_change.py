@@ -60,7 +60,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     ("agent", "pattern", "code", "said"),
     [
         (CHANGES, "other.sh", 1, "env.sh proves this task"),
-        (CHANGES.replace("done", "half"), "env.sh", 1, "the validation of a says no"),
+        (CHANGES.replace("done", "half"), "env.sh", 1, "the check of a failed"),
         ("true\n", "env.sh", 4, "No work on a waits in a rescue"),
     ],
 )

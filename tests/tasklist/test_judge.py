@@ -175,7 +175,7 @@ def test_it_fails_there_and_passes_here(tmp_path: Path) -> None:
     project.repo.write("work.txt", "done\n")
     error = refused(worker)
     assert error.message == (
-        "the validation of task-001 says no: The command fails in a checkout of the work (exit 1) and passes in the "
+        "the check of task-001 failed: The command fails in a checkout of the work (exit 1) and passes in the "
         "folder; what is ignored here is not there: data. Commit what it needs, or let it run in the folder: "
         "session_config.isolation: in_place in harness-tasks.json"
     )

@@ -95,7 +95,7 @@ def test_a_failed_proof_goes_back_to_the_agent(tmp_path: Path) -> None:
     assert (ran.code, work.statuses(), work.task("a").attempts) == (0, ["completed"], 1), ran
     assert ran.json["attempts"][0]["result"] == "completed"
     assert "half done" in work.prompt("a", 1)
-    assert "the agent gets the output" in ran.err
+    assert "the agent gets the output (round 2 of 3)" in ran.err
 
 
 @pytest.mark.parametrize("isolation", ["worktree", "in_place"])
@@ -129,7 +129,7 @@ def test_a_task_that_is_never_proven_fails_for_good_and_leaves_its_work_in_rescu
     )
     ran = work.harness("run", "--agent", work.agent(WORKS))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["failed", "failed"], 2), ran
-    assert work.task("a").error_log == ["[TEST_FAIL] the validation of a says no: FAIL (exit 4)"] * 2
+    assert work.task("a").error_log == ["[TEST_FAIL] the check of a failed: FAIL (exit 4)"] * 2
     assert work.task("b").error_log == ["[DEPENDENCY] Blocked by failed a"]
     assert len(rescues(work)) == 2
     assert work.repo.git("show", f"{rescues(work)[0]}:work.txt").splitlines() == ["a"] * 3
@@ -219,13 +219,13 @@ def test_a_run_is_told_by_all_of_its_attempts(tmp_path: Path) -> None:
     """A failed attempt is no task done, and the last one alone does not decide the exit code."""
     work = plain(tmp_path, job("a", "test -e never"), job("b"), job("c"))
     ran = work.harness("run", "--once", "--agent", work.agent("exit 5"))
-    assert (ran.code, "1 attempt of 1: 0 completed, not completed: a." in ran.out) == (1, True), ran
+    assert (ran.code, "1 attempt of at most 1: 0 completed, 1 failed: a." in ran.out) == (1, True), ran
     assert ran.out.splitlines()[-1] == "next: harness run"
     mixed = work.agent(f'[ "$HARNESS_TASK_ID" = a ] && exit 5\n{WORKS}', name="mixed.sh")
     work.edit("a", status="pending")
     ran = work.harness("run", "--max-tasks", "2", "--agent", mixed)
     assert (ran.code, work.statuses()) == (1, ["failed", "completed", "pending"]), ran
-    assert "2 attempts of 2: 1 completed, not completed: a." in ran.out
+    assert "2 attempts of at most 2: 1 completed, 1 failed: a." in ran.out
 
 
 @pytest.mark.scenario

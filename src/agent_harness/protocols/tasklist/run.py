@@ -308,8 +308,8 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
     """Return the ending after the last allowed attempt: exit code 1 unless each started task was completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
-    attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of {max_tasks}"
-    left = f", not completed: {', '.join(undone)}" if undone else ""
+    attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
+    left = f", {len(undone)} failed: {', '.join(undone)}" if undone else ""
     message = f"{attempts}: {len(done)} completed{left}."
     return _Ending(reason="max_tasks", exit_code=int(bool(undone)), message=message)
 

@@ -200,6 +200,7 @@ class TaskWork:
             renew()
             return terms.stop.requested()
 
+        self._round = 1  # of the attempt: its first turn, then a fix round each
         self.turns = Turns(
             agent=terms.agent,
             journal=TaskJournal(terms=terms, worker=worker, session=session, task_id=task.id),
@@ -250,7 +251,11 @@ class TaskWork:
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
-        self._terms.say(f"{task.id}: {ruling.error.message}; the agent gets the output")
+        self._round += 1
+        told = (
+            f"{ruling.error.message}; the agent gets the output (round {self._round} of {self.policy.fix_rounds + 1})"
+        )
+        self._terms.say(f"{task.id}: {told}")
         tail = ruling.error.data.get("tail")
         shown = list(tail) if isinstance(tail, list) else []
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))

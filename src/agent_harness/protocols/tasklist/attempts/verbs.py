@@ -502,5 +502,5 @@ def _unproven(task: "Task", ran: ValidationRun) -> VerificationFailed | TimedOut
     give_up = f"harness task fail {task.id} --category {ran.category} '…'"
     hint = f"fix it and run the same command again, or give up: {give_up}"
     kind = TimedOut if ran.result == "TIMEOUT" else VerificationFailed
-    said = f"the validation of {task.id} says no: {ran.failure}"
+    said = f"the check of {task.id} failed: {ran.failure}"
     return kind(said, hint=hint, task_id=task.id, **ran.as_record())
