@@ -1,4 +1,4 @@
-"""Long tasks: a directory that a scheduler wakes, one bounded slice of work at a time.
+"""Long tasks: a scheduler starts one bounded slice of work at a time in a task directory.
 
     layout      where every file is
     schema, records      the tables of fields and their check; typed views that keep what they do not know

@@ -1,4 +1,4 @@
-"""Recovery: what the next run does with what the run before left behind, as one table, and what it clears away.
+"""Recovery: one table of what the next run does with the leftovers of the previous one, and their cleanup.
 
     lease that is over      retired (``run.lease_file``)
     worker that goes on     ended, when its run id proves that it belongs to that lease
@@ -29,7 +29,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row: what was found (``None``: anything), the step that is taken, and why."""
+    """One row: the condition (``None``: anything), the step that is taken, and the reason."""
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
 
@@ -59,7 +59,7 @@ _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """The row of the table that fits."""
+    """Return the first row that fits."""
     return next(
         row
         for row in ROWS
@@ -68,7 +68,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Whether the last worker that was started never ended, by the log, oldest first."""
+    """Return True if the last worker start has no end, by the events, oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in _ENDS)
@@ -76,7 +76,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """Ends what is left of a run that died, and removes the halves of its writes. Call it with the lease in hand."""
+    """End the processes of a dead run, and remove its temporary files. Call it while holding the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 
