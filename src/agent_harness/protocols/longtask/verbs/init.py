@@ -1,4 +1,4 @@
-"""`init`: a new task from a template, or a whole example; nothing of an older task is lost.
+"""`init`: create a task from a template or copy an example, and keep copies of an older task.
 
 Source: ``longtask.md`` 5.
 """
@@ -28,13 +28,13 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """The folder holds a task already; nothing was written."""
+    """Error: the folder already holds a task; nothing was written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Makes the task and answers with one line, or with its health. Every refusal comes before the first write."""
+    """Create the task; return one line, or its health. Every refusal comes before the first write."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -148,7 +148,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """What is kept of a task that was here before, and was deleted, says nothing of the new one."""
+    """Set aside the state of a deleted task that was here before."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -165,7 +165,7 @@ def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
 
 
 def _refuse_running(layout: LongTaskLayout) -> None:
-    """A task whose run goes on is not replaced under it."""
+    """Raise ``Busy`` while a run of the task to be replaced goes on."""
     if not os.path.lexists(layout.lock):
         return
     from agent_harness.protocols.longtask.run import lease_file
@@ -230,7 +230,7 @@ _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.
 
 
 class Choices:
-    """What the person chose for a new task, checked; everything but the names of template and workers may be absent."""
+    """Checked choices for a new task; only template and worker are always set."""
 
     def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = template
@@ -252,17 +252,17 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """The preferred one, then the fallback."""
+        """Preferred worker, then the fallback."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 
 def id_of(folder: str) -> str:
-    """The id of a task by the name of its folder."""
+    """Return the id of a task from its folder name."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
-    """The contract."""
+    """Return the contract of a new task."""
     words = TEMPLATES[choices.template]
     criterion = {
         "id": "verified-outcome",
@@ -301,7 +301,7 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """The state before the first run."""
+    """Return the checkpoint before the first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -319,7 +319,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """The text of ``harness.md``."""
+    """Return the text of ``harness.md``."""
     return f"""\
 # Operating rules
 
@@ -355,7 +355,7 @@ def _scheduler_section(choices: Choices) -> JsonObject:
 
 
 def _config_name(worker: str) -> str:
-    """The member that configures a worker; empty for those that the harness never starts."""
+    """Return the member that configures a worker; empty if the harness never starts it."""
     if worker in adapters.CONFIGS:
         return adapters.CONFIGS[worker]
     return "agentWorker" if adapters.is_runnable(worker) else ""

@@ -1,4 +1,4 @@
-"""What a person may decide of a task from a view that shows it: each is a command of ``lth``, for what was shown.
+"""Decisions of a person in a view that shows a task: each is a command of ``lth``, for the state shown.
 
     active          lth record DIR --status active [--note TEXT]
     done            lth record DIR --status done
@@ -27,7 +27,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """What can be decided now: each word with what it does; none while the task goes on by itself or is done."""
+    """Possible decisions now, by word; none while the task goes on by itself or is done."""
 
     __slots__ = ("criteria", "revision", "waits", "words")
 
@@ -39,7 +39,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Those of the task as it is on disk; ``None`` where it does not load."""
+    """Return the choices for the task as it is on disk; ``None`` if it does not load."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -61,9 +61,9 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Does what the word says, and answers as the command.
+    """Carry out the decision; return the answer of its command.
 
-    ``Superseded`` where the task is another one than was ``shown``; ``UsageError`` for a word that is no choice;
+    Raise ``Superseded`` if the task has changed since it was ``shown``, ``UsageError`` if the word is not a choice, and
     ``Refused`` for a worker of the task.
     """
     log.refuse_workers(layout, "harness serve")

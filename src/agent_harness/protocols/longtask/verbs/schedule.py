@@ -1,7 +1,8 @@
-"""``lth schedule``: the lines by which cron, or a timer of systemd, runs a slice of a task every so often.
+"""``lth schedule``: lines by which cron, or a systemd timer, runs a slice of a task at regular intervals.
 
-They are printed and installed by nobody: whose they are decides where they go. Two slices never run at once: the lease
-of the task sees to that, and a timer of systemd does not begin before the slice before has ended.
+They are only printed; the user installs them. Two slices never run at once: the lease of the task prevents it, and a
+systemd timer does not start before the last slice has ended.
+
 Source: ``scale.md`` 9.
 """
 
@@ -28,9 +29,9 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """The lines, with what to do with them as comments; nothing is written.
+    """Return the lines, with instructions as comments; write nothing.
 
-    ``UsageError`` for a form or a span that there is not, or where no worker is named that `lth run` can start.
+    Raise ``UsageError`` for an unknown form or interval, or if no worker is set that `lth run` can start.
     """
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
@@ -95,5 +96,5 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """A word as systemd reads it: in quotes, with what it would expand doubled."""
+    """Quote a word for systemd, with the characters that it would expand doubled."""
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")
