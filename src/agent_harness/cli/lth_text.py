@@ -1,4 +1,4 @@
-"""What a person reads at a terminal in place of the JSON of ``lth``: what happened, and the next step.
+"""Text that a person reads at a terminal instead of the JSON of ``lth``: the result, and the next step.
 
 One function for each command, from its answer alone to lines. A program gets the JSON, and so does ``--json``.
 Source: ``longtask.md`` 2.7.

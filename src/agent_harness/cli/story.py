@@ -1,7 +1,7 @@
-"""The story commands, ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``: what is on record.
+"""Commands that show the records: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
 
-They read, change nothing of the project, take no lock, and are read without click, so that they start fast; what is
-done on the page of ``serve`` is another verb. Source: ``faces.md`` 3, 5, 6.
+They read, change nothing in the project and take no lock. Their options are parsed without click, so that they start
+fast. Actions on the page of ``serve`` are other commands. Source: ``faces.md`` 3, 5, 6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with one of these commands; return an exit code, never show a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
@@ -53,7 +53,7 @@ def _run(words: list[str]) -> int:
 
 
 def _look() -> ProjectView:
-    """The project at or above the working directory, of whichever kind."""
+    """Return the view of the project at or above the working directory, of any kind."""
     return _reader().load()
 
 
@@ -75,7 +75,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Prints lines fit for the stream: broken at words on a terminal, but for those that are commands."""
+    """Print lines that fit the stream: wrapped at words on a terminal, except for commands."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -193,7 +193,7 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Writes the page, to where git passes it over where no other place is named; its path. ``Refused``: no way."""
+    """Write the page, by default to a path that git ignores; return the path. Raise ``Refused`` if that fails."""
     import os
 
     from agent_harness.errors import Refused
@@ -225,7 +225,7 @@ def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
 
 
 def _make_ignored(folder: str) -> None:
-    """The folder of the harness in a project; where it is new, git passes it over."""
+    """Create the harness's folder in a project, ignored by git, unless it exists."""
     import os
 
     from agent_harness.kernel import files
@@ -310,7 +310,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """The projects at or above these folders, or here."""
+    """Return the projects at or above these folders, or the working directory."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

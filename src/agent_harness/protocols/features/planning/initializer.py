@@ -76,7 +76,7 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """What is kept of a project that was here before, and was deleted, says nothing of the new one."""
+    """Set aside the state of a deleted project that was here before."""
     from agent_harness.kernel import root as roots
     from agent_harness.kernel import trusted_state
 
