@@ -28,7 +28,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """The answer of a command on the task at ``place``; a label, or none, before each text."""
+    """Return the text for the answer of a command on the task at ``place``; some lines have a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
@@ -42,7 +42,7 @@ _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """The command to type now; ``{place}`` stands for the task."""
+    """Return the command to type now; ``{place}`` stands for the task."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return "lth status {place}"
@@ -67,7 +67,7 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """A row for each member that says anything."""
+    """Return a row for each member with a value."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

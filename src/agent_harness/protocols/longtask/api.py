@@ -54,7 +54,7 @@ OPTIONS = {
     "openclaw-recipe": "RecipeOptions",
     "schedule": "ScheduleOptions",
 }
-"""Command → its class in ``longtask.options``, which is loaded for these alone."""
+"""Command → its class in ``longtask.options``, which is loaded only for these."""
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
@@ -102,7 +102,7 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 class LongTask:
     """Commands on one task directory, which need not exist before ``init``."""
 
-    reports = False  # no setting has a run end with a page
+    reports = False  # no setting makes a run end with a report page
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.layout = LongTaskLayout(task_dir)
@@ -145,7 +145,7 @@ class LongTask:
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
-        if command != "ls":  # which is about a folder of tasks
+        if command != "ls":  # it is about a folder of tasks
             self.warnings += LongTaskStore(self.layout).unfilled()
         noted = {"warnings": self.warnings} if self.warnings else {}
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code

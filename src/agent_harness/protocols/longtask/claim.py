@@ -73,7 +73,7 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
     """Return what a person has to do before anything runs; ``None`` if nothing."""
     changed = evidence.changed_members(layout, task)
     if changed:
-        return f"task.json is not what was accepted ({', '.join(changed)}); look at it, then: lth accept {layout.root}"
+        return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
     return None if claimed else _used_up(layout, task)
 
 
@@ -81,11 +81,11 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
     """Return which limit of the whole task is reached, and how to raise it; ``None`` if none is."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
-    except HarnessError:  # whoever needs this log says what is wrong with it, and starts nothing
+    except HarnessError:  # the next user of this log reports the error and starts nothing
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} slices were run, of {most}; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
+        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
     if cost_usd >= most_usd:
         return (
             f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
@@ -99,7 +99,7 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
 
 
 STARTS_A_SLICE = 4
-"""A worker, the one that takes over after a rate limit, and one more of each that the provider did not serve."""
+"""Starts for each slice: a worker, its fallback, and one retry of each after a refusal by the provider."""
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
@@ -113,8 +113,8 @@ def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
     return StartCount(folder, task.id, most=most, hint=f"lth record {shlex.quote(layout.root)} --status active")
 
 
-_SHORTEST_LINE = 60  # bytes of one start in the count that no worker can write
-_LOOK_BYTES = 20_000  # of it; a shorter one is within every bound, and is not worth the time of `tick`
+_SHORTEST_LINE = 60  # bytes of one start in the count, which no worker can write
+_LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps `tick` fast
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:

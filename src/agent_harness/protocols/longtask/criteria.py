@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
-DECIDED = ("command", "output_contains")  # metrics that need nobody's word
+DECIDED = ("command", "output_contains")  # metrics that need no person
 _TEXTS = ("text", "output", "note", "summary")
 _OUTPUT_BEGINS = "worker: "
 _STDOUT, _STDERR = "## stdout", "## stderr"
@@ -49,7 +49,7 @@ class _Verification:
         timeout_seconds: int,
         stop: Callable[[], bool] | None,
     ) -> None:
-        self.installed: Differences | None = None  # what has changed where commands run
+        self.installed: Differences | None = None  # changes of installed software where commands run
         self.layout = layout
         self.task = task
         self.items = items
@@ -164,12 +164,12 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
         return _result("fail", "missing target: a command", **_ran(None, None))
     cwd = _folder(verification, target)
     if "\0" in cwd:
-        return _result("fail", f"no folder has such a name: {cwd!r}", **_ran(command, cwd))
+        return _result("fail", f"not a valid folder name: {cwd!r}", **_ran(command, cwd))
     pattern = forbidden.matched(cwd, forbidden.patterns(verification.task, RecordView({})), verification.layout.root)
     if pattern:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
-        return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
+        return _result("fail", f"the working directory is not a directory: {cwd}", **_ran(command, cwd))
     bent = (each.raw["message"] for each in standing(verification.layout) if each.criterion == criterion.id)
     if said := next(bent, verification.objection):
         return _result("fail", said, **_ran(command, cwd))
@@ -232,7 +232,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     wished = settings_from(verification.task.policy.raw.get("sandbox"))
     try:
-        # compiled code that lies beside its source may be of another source
+        # compiled code beside a source may belong to another version of it
         with TemporaryFolder() as compiled:
             variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled.path}
             if verification.installed and verification.installed.plugins:
@@ -329,7 +329,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
         "criterionId": latest.criterion,
     }
     if said is None:
-        return _result("fail", f"only a worker says so; a person decides it: {_WORD}", evidence=shown)
+        return _result("fail", f"only a worker says so; a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:
         return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)

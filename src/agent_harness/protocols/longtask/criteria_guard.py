@@ -31,7 +31,7 @@ from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
 Stop = Callable[[], bool]
-_KEPT_BYTES = 8 << 20  # of what is kept outside of the task while a slice runs
+_KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 with session_folder.as_committed(layout, git, ref) as candidate:
                     found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
-                log.warn(f"the tests were not looked through: {error.message}")
+                log.warn(f"the tests were not examined: {error.message}")
                 continue
             if found.reasons:
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
@@ -195,7 +195,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
     """Return the grade of a command that passed in its folder."""
     if not found.accepted:
-        return Grade(CHECKED, "it passes in the folder, and fails in a checkout of the work")
+        return Grade(CHECKED, "it passes in the folder, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
     return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
 
@@ -209,7 +209,7 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
             each |= {"status": "fail", "message": ASKS_IF_DONE}
         elif policy.needs_proof and each.get("grade") != PROVEN:
             why = each.get("basis") or "it did not run on the code before"
-            each |= {"status": "fail", "message": f"it passes, and the task needs a proof (requires: proven): {why}"}
+            each |= {"status": "fail", "message": f"it passes, but the task needs a proof (requires: proven): {why}"}
     if any(each["status"] != "pass" for each in report["checks"]):
         report["status"] = "fail"
     return report

@@ -44,7 +44,7 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""The members of an item in the order in which they are written."""
+"""Members of an item in written order."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
@@ -96,7 +96,7 @@ def _archive(change: CheckpointChange, items: list[JsonObject]) -> None:
     }
 
 
-# ---- whose word it is
+# ---- items confirmed by people
 
 _WORDS = "words.jsonl"
 

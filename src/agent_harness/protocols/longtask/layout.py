@@ -5,21 +5,21 @@
       checkpoint.json           the state from which any worker resumes
       harness.md                operating rules for people and workers
       runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
-      runs/verdicts/            what the commands of judged claims printed
-      sessions/STAMP/           what one worker's session left: transcript, recording, rescue point
+      runs/verdicts/            output of criteria's commands
+      sessions/STAMP/           one worker's session: transcript, recording, rescue point
       evidence/                 worker output, manifests, archive, handoff notes, files of people
       artifacts/                generated results
-      .lth.lock                 the lease of the run under way
+      .lth.lock                 the lease of the current run
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
       contract.json             ``task.json`` as a person has accepted it: ``evidence``
       course.jsonl              the events that say whether it is done, and what it has cost: ``log``
-      slice.json                what the criteria stood on when the slice under way began: ``criteria_guard``
-      installed.json            what was installed where commands run when a slice began: ``criteria_guard``
+      slice.json                files of the criteria when the current slice began: ``criteria_guard``
+      installed.json            software where commands run when a slice began: ``criteria_guard``
       starts.jsonl              each start of a worker: ``supervision/dispatch.py``
-      words.jsonl               whose word an item of evidence is: ``evidence``
-      verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
-      now.json                  what the slice under way does
+      words.jsonl               evidence confirmed by people: ``evidence``
+      verdicts.jsonl            the verdict on each claim, for ever: ``session/ledger.py``
+      now.json                  the current slice
       place.json                which task this is
 
 Source: ``longtask.md`` 1.
@@ -32,7 +32,7 @@ import os
 from agent_harness.errors import HarnessError
 
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
-"""Where evidence goes that has left the window, unless the contract names another place."""
+"""Archive for evidence that has left the window, unless the contract names another one."""
 
 
 class OutsideTask(HarnessError):

@@ -72,7 +72,7 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
 )
 """Condition, decision and reason; the first condition that holds decides."""
 
-_OTHERWISE = ("needs-human", "checkpoint status is {status}")  # no checkpoint that passed its check comes here
+_OTHERWISE = ("needs-human", "checkpoint status is {status}")  # a valid checkpoint never gets here
 
 
 def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:

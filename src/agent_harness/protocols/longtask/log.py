@@ -45,7 +45,7 @@ def tell(line: str) -> None:
         return
     try:
         sys.stderr.write(f"{line}\n")
-    except (OSError, ValueError):  # nobody reads it
+    except (OSError, ValueError):  # there is no reader
         return
 
 
@@ -65,7 +65,7 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
     misfits = records.event_problems(record)
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
-        misfits = [f"event.at is no timestamp: {at}"]
+        misfits = [f"event.at must be a timestamp, got {at}"]
     if misfits:
         warn(f"an event was not written: {'; '.join(misfits)}")
         return False
@@ -83,7 +83,7 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
     try:
         layout.inside(layout.relative(path), "runs")
         return max([path, *days(layout)[-1:]])
-    except HarnessError:  # whoever writes says what is wrong with that place
+    except HarnessError:  # the writer reports the error
         return path
 
 
@@ -98,16 +98,16 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
         try:
             mode = os.lstat(place).st_mode
         except OSError:
-            return  # it is made with the first event
+            return  # created with the first event
         if not fits(mode) and not (place == layout.runs and os.path.isdir(place)):
-            raise StateDamaged(f"{place} is not what it should be, a {_KINDS[fits]}", hint="move it away")
+            raise StateDamaged(f"{place} is not a {_KINDS[fits]}", hint="move it away")
 
 
 ENDS = ("worker_completed", "worker_failed")
-"""Events with which a slice ends."""
+"""Events that end a slice."""
 COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
 """The members of a usage besides ``costUsd``: input that was read from a cache is in ``cachedTokens`` alone, and the
-total is input and output without it. What a worker does not say is ``None``."""
+total is input and output without it. Members that a worker does not report are ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
@@ -137,7 +137,7 @@ def _said(record: JsonObject) -> str:
     return "  ".join(f"{name}={record[name]}" for name in _TOLD if record.get(name))
 
 
-# ---- what is kept of it outside of the task, in the folder of ``kernel/trusted_state.py``
+# ---- events kept outside the task, in the state folder of ``kernel/trusted_state.py``
 
 _COURSE = "course.jsonl"
 _BEGUN = "course_begun"
@@ -305,7 +305,7 @@ def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
         record = _record(line, texts)
         if record is None:
             skipped += 1
-            warn(f"{path}:{number} is damaged and was passed over")
+            warn(f"{path}:{number} is damaged and was skipped")
         else:
             found.append(record)
     return found, skipped

@@ -26,13 +26,13 @@ DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
 DEFAULT_MAX_SLICES = 100
 DEFAULT_MAX_TASK_COST_USD = 100.0
 FAILING = ("fail", "failed", "error", "blocked")
-"""What an evidence item's ``status`` says when it proves nothing."""
+"""Values of an evidence item's ``status`` that prove nothing."""
 
 FILL_IN = "FILL IN: "
-"""How a text of a template begins that a person has to replace."""
+"""Beginning of a template's text that a person has to replace."""
 
-VERIFIED = "claim of done verified"  # the reason in the event of a `done` that was proven
-WITHDRAWN = "worker claimed done without verification"  # the reason in the event of a claim that was taken back
+VERIFIED = "claim of done verified"  # reason in the event of a proven `done`
+WITHDRAWN = "worker claimed done without verification"  # reason in the event of a withdrawn claim
 _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 

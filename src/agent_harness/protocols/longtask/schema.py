@@ -49,7 +49,7 @@ EVENT_TYPES = (
 )
 _WORKERS_AS_SOURCE = ("local-command", "openclaw-direct-model", "manual-review")  # other programs wrote them; 3.2
 
-# ---- the words of the tables
+# ---- parts of the tables
 
 _TEXT: JsonObject = {"type": "string"}
 _FULL_TEXT: JsonObject = {"type": "string", "pattern": "\\S"}  # the check says "missing string" by itself

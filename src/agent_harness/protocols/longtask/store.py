@@ -189,11 +189,11 @@ class CheckpointChange:
         self.checkpoint = checkpoint
         self.now = now
         self.dirty = False
-        self.damaged: str | None = None  # where the damaged checkpoint went that ``fallback`` stands in for
+        self.damaged: str | None = None  # copy of the damaged checkpoint that ``fallback`` replaces
         self.events: list[JsonObject] = []
         self.kept: dict[str, bytes] = {}  # absolute path -> content
         self.archived: list[JsonObject] = []  # evidence that leaves the window
-        self.verdict: ClaimVerdict | None = None  # on a claim of `done`: in the ledger before the checkpoint says so
+        self.verdict: ClaimVerdict | None = None  # on a claim of `done`; written before the checkpoint
 
     @property
     def at(self) -> str:
@@ -332,7 +332,7 @@ class LongTaskStore:
             if content is not None:
                 self._write_checkpoint(change, content, unedited)
         except files.EditedMeanwhile:
-            for path in written:  # nothing names them
+            for path in written:  # nothing refers to them
                 os.unlink(path)
             raise
         for record in change.events:

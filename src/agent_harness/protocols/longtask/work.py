@@ -70,7 +70,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 class ClaimCheck:
     """Reports on the claim of a slice that ended well; none if it did not claim `done`."""
 
-    verified: dict[str, JsonObject] = field(default_factory=dict)  # report by the text of the checkpoint it is about
+    verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
     asks: bool = False
 
@@ -88,7 +88,7 @@ class _Quiet:
 
     def event(self, event_type: str, **fields: object) -> None:
         if event_type == "provider_retry":
-            log.warn(f"the provider did not serve the worker ({fields.get('message')}); it is tried again")
+            log.warn(f"the provider did not serve the worker ({fields.get('message')}); trying again")
         if event_type == "client_retry":
             log.warn(str(fields.get("message")))
 
@@ -165,7 +165,7 @@ class SliceWork:
         finally:
             self._guard.looked_around()
 
-    # ---- what the worker is given
+    # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
         """Return the prompt of the slice."""
@@ -221,7 +221,7 @@ class SliceWork:
             return None
         return RateLimited(message=found.summary, retry_after_seconds=found.retry_after_seconds)
 
-    # ---- how it ended
+    # ---- end of the worker
 
     def claimed(self) -> bool:
         """Return False: the claim of a worker that was cut off, or that failed, is not accepted."""
@@ -370,7 +370,10 @@ def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
     if plan.run is None:
         return (process.exit_status(code) if code else STOPPED), _agents_error(outcome)
     if code is None or outcome.reason == "user_pause":
-        return STOPPED, "stopped" if outcome.reason == "user_pause" else "the worker went away; nobody saw its end"
+        return (
+            STOPPED,
+            "stopped" if outcome.reason == "user_pause" else "the worker disappeared; its exit status is unknown",
+        )
     return process.exit_status(code), f"killed by {_signal_name(-code)}" if code < 0 else None
 
 
@@ -399,7 +402,7 @@ def _limits(plan: Plan) -> SessionLimits:
     )
 
 
-# ---- another worker in the place of one that is rate-limited: the same slice, the same prompt (``longtask.md`` 10.5)
+# ---- fallback for a rate-limited worker: the same slice, the same prompt (``longtask.md`` 10.5)
 
 _TAKE_OVER = "fallback_on_rate_limit"
 

@@ -286,7 +286,7 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 
 def head(found: JsonObject) -> list[str]:
-    """The answer, before all details."""
+    """Return the answer, before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
     several = _at_work(found["parallel"])
@@ -314,7 +314,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """The command to type now; while somebody works, it is one that looks."""
+    """Return the command to type now; while a worker runs, one that only looks."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
@@ -329,7 +329,7 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
 
 
 def glance(found: JsonObject) -> str:
-    """The answer in one short line."""
+    """Return the answer as one short line."""
     counts, costs = found["counts"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
@@ -377,11 +377,7 @@ COLUMNS = 100
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """The same for a person: the answer, then the details; of a long list what matters now, or ``everything``.
-
-    ``columns`` are those of the terminal; 0 where there is none. ``hooks`` tells whether there are any that
-    could rest, and is asked only where that is shown.
-    """
+    """Return the text form: the answer, then the details; long lists are cut to what matters, unless ``everything``."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -411,7 +407,7 @@ def lines(
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
-    """A line for each task, or for those that matter now."""
+    """Return a line for each task, or for those that matter now."""
     rows = found.get("tasks", [])
     if everything or len(rows) <= MOST_TASKS:
         return [_task_line(row) for row in rows]
@@ -421,7 +417,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """At work, failed or marked without a proof, and what comes next, a few of each."""
+    """Return a few each of the running, failed or overridden tasks, and of the next ones."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]

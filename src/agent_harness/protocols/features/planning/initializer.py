@@ -82,7 +82,7 @@ def forget_earlier(root: Path, say: Say) -> None:
 
     folder, layout = os.fspath(root), layout_of(root)
     if roots.is_anew(folder) and (aside := trusted_state.set_aside(layout.git_dir, layout.root)):
-        say(f"An earlier project was here; what was kept of it is in {aside} now.")
+        say(f"An earlier project was here; its state is now in {aside}.")
 
 
 # -- before the agent --------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract says more
     kimi-cli (kimi)                         `kimi` in print mode
-    claude-code (claude)                    `claude --print`, which tells its usage beside its answer
-    local-command (local)                   a line of shell
-    KIND:TEXT                               an agent of ours under the supervisor (``agents.registry``)
+    claude-code (claude)                    `claude --print`, which reports its usage with its answer
+    local-command (local)                   a shell command
+    KIND:TEXT                               a built-in agent under the supervisor (``agents.registry``)
 
 Everything else is for people or for OpenClaw itself, and `lth run` refuses it.
 What one task learns about the rate limit of an account holds for every task and harness of the user: there is one
@@ -48,7 +48,7 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Worker → the member of ``task.json`` that configures it; agents of ours have ``agentWorker``."""
+"""Worker → the member of ``task.json`` that configures it; built-in agents have ``agentWorker``."""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
@@ -121,7 +121,7 @@ def unfilled_for(worker: str, task: Contract) -> str | None:
     if not named:
         return None
     fields = ", ".join(each.partition(" ")[0] for each in named)
-    return f"{worker} costs money and is not started before a person has filled in {fields} (task.json)"
+    return f"{worker} costs money and is not started until a person has filled in {fields} (task.json)"
 
 
 _FREE = frozenset(("local-command", "command", "replay", "scripted"))
@@ -151,7 +151,7 @@ def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOption
     made.bounds = _bounds(task.policy, options)
     made.reads_only = reads_only(worker, task, options.sandbox)
     if not os.path.isdir(cwd):
-        raise PlanRefused(f"The working directory of {worker} is no directory: {cwd}")
+        raise PlanRefused(f"The working directory of {worker} is not a directory: {cwd}")
     return made
 
 
@@ -282,7 +282,7 @@ _CLIENTS = {
     "claude-code": "agent_harness.agents.claude_code",
     "kimi-cli": "agent_harness.agents.kimi",
 }
-"""Worker → the module that knows whose limits its client shares; only the one that is asked for is loaded."""
+"""Worker → the module that knows the account of its client; loaded on demand."""
 
 
 def account_of(worker: str) -> str | None:
@@ -425,5 +425,5 @@ class Prepared:
         self.prompt = ""
         self.before = Checkpoint({})  # the checkpoint at the moment the worker starts
         self.requested = ""
-        self.fallback: str | None = None  # who takes over when the worker is rate-limited
-        self.waited_for: str | None = None  # until when the requested worker is rate-limited, where another one runs
+        self.fallback: str | None = None  # takes over if the worker is rate-limited
+        self.waited_for: str | None = None  # end of the requested worker's rate limit, if another one runs

@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[str, float]] = {
     "success": ("paused", 0.6),
     "unknown": ("needs-human", 0.2),
 }
-"""Class → the status that it suggests, and how sure the classifier is."""
+"""Class → suggested status, and confidence of the classifier."""
 
 ENDED_BY: dict[str, tuple[str, str]] = {
     "permission_denied": (
@@ -52,21 +52,21 @@ ENDED_BY: dict[str, tuple[str, str]] = {
         "Decide whether to spend more: raise --max-cost or workerPolicy.maxCostUsd, or make the next step smaller.",
     ),
     "context_limit": ("paused", "Continue the same slice where the files and the evidence show that it stopped."),
-    "no_response": ("paused", "Resume the same slice; the worker gave no sign any more."),
+    "no_response": ("paused", "Resume the same slice; the worker stopped responding."),
     "over_limit": (
         "paused",
-        "Resume the same slice; the worker took more of the machine than workerPolicy.sandbox allows.",
+        "Resume the same slice; the worker exceeded the limits of workerPolicy.sandbox.",
     ),
 }
-"""What ended a worker that did not end by itself → the status, and what the checkpoint says next."""
+"""Monitor that ended a worker → status and next step of the checkpoint."""
 
 NO_TIME_CONFIDENCE = 0.78
-"""Of a rate limit that does not say when it ends."""
+"""Confidence for a rate limit without an end."""
 
 _ROWS: tuple[failures.Row, ...] = (
     *failures.rows(
         {
-            "DISK_FULL": "unknown",  # "disk quota exceeded" is no provider's quota
+            "DISK_FULL": "unknown",  # "disk quota exceeded" is not a quota of a provider
             "RATE_LIMIT": "rate_limit",
             "TEST_FAIL": "test_failure",
             "AUTH": "auth_error",
@@ -83,7 +83,7 @@ _SOURCES: tuple[tuple[str, str], ...] = (
     ("scheduler", r"\b(?:cron|scheduler)\b"),
     ("external-api", r"\b(?:external api|api request|http request|rest api|graphql)\b"),
 )
-"""Who refused, by the first row whose words occur as whole words."""
+"""Source of the refusal, by the first row whose words occur as whole words."""
 
 LONGEST_TEXT = 262_144
 _LONGEST_SUMMARY = 300

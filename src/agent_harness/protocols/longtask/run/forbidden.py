@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
-"""Forbidden for everybody. ``P/**`` is P and everything below it; another ``*`` stands for no ``/``."""
+"""Forbidden for every worker. ``P/**`` is P and everything below it; another ``*`` does not match ``/``."""
 
 
 class ForbiddenFolder(HarnessError):
@@ -51,7 +51,7 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
     The path is compared as written and with its links resolved, and so is each pattern.
     """
     if "\0" in cwd:
-        raise ForbiddenFolder(f"No folder has such a name: {cwd!r}")
+        raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
     places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}
     for pattern in forbidden:
         forms = {expanded(pattern, base), _resolved(expanded(pattern, base))}

@@ -2,11 +2,11 @@
 
     free        nothing is there
     held        it ends later than now: wait
-    over        it ends now or earlier, or its process is known to be gone: retired, then ours
+    over        it has expired, or its process is known to be gone: retired, then taken
     begun       empty or torn, since its writer died: over once it is 2 s old, held until then
     unreadable  it says something else, or nobody may read it: over once it is 1860 s old, held until then
 
-A lease is a file of ours, or a folder with ``lock.json`` inside (another program's form). Every look and every change
+A lease is a file, or a folder with ``lock.json`` inside (another program's form). Every look and every change
 happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one
 that another run took, or that ran out while this process was suspended, is lost for good. Source: ``longtask.md`` 14.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TTL_SECONDS = 120
 UNREADABLE_SECONDS = 1860
-_LOOK_SECONDS = 1.0  # how late a run that was suspended notices it
+_LOOK_SECONDS = 1.0  # delay until a suspended run notices it
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -63,7 +63,7 @@ class _Found:
         self.content = content
         self.identity = identity
         self.info = info
-        self.held = held  # in seconds; 0: it is over
+        self.held = held  # in seconds; 0: expired
 
 
 class RunLease:
@@ -82,8 +82,8 @@ class RunLease:
         self.owner = owner or f"{os.getpid()}@{sys.platform}"
         self.ttl_seconds = ttl_seconds
         self.token = lease.new_token()
-        self.lost: str | None = None  # why, once it is
-        self.retired: JsonObject | None = None  # the lease that was over, where there was one
+        self.lost: str | None = None  # the reason, once it is lost
+        self.retired: JsonObject | None = None  # the expired lease, if there was one
         self.run_id = run_id
         self._now = now
         self._expires_at: datetime | None = None
@@ -127,7 +127,7 @@ class RunLease:
                 if self._is_ours():
                     os.unlink(self.layout.lock)
         except (HarnessError, OSError):
-            return  # it ends by itself
+            return  # the lease expires by itself
 
     def __enter__(self) -> RunLease:
         return self
@@ -147,7 +147,7 @@ class RunLease:
                 files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self._confirm)
                 self._expires_at = expires_at
         except (HarnessError, OSError):
-            return self.in_time()  # tried again, until the lease is over
+            return self.in_time()  # retried until the lease expires
         return True
 
     def check(self) -> bool:

@@ -4,7 +4,7 @@
     exit 0, checkpoint written  kept as it is; a claim of `done` only when it is verified
     failed                      the class of the failure decides
     interrupted                 the output is kept, the state stays
-    checkpoint damaged          kept aside, the one before the run restored, a person is asked
+    checkpoint damaged          kept aside, the one before the run restored, a person asked
 
 Source: ``longtask.md`` 10.3, 10.4, 11.
 """
@@ -41,7 +41,7 @@ NEXT_STEPS: dict[str, str] = {
     "success": "Review the output and decide the next bounded step.",
     "unknown": "Human review needed: read the worker output and decide how to go on.",
 }
-"""What the checkpoint says next when the worker did not say it."""
+"""Next step of the checkpoint, if the worker did not write one."""
 
 _AUTHORED = (
     "status",
@@ -321,13 +321,13 @@ class Classification:
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
         self.name = name
         self.source = source
-        self.status = status  # that it suggests for the checkpoint
+        self.status = status  # suggested for the checkpoint
         self.confidence = confidence
         self.summary = summary
         self.blocked_until: str | None = None
         self.retry_after_seconds: int | None = None
-        self.told_until: str | None = None  # when the limit ends, where that is too late to wait for
-        self.fallback_wait_seconds: int | None = None  # of a rate limit, where it does not say when it ends
+        self.told_until: str | None = None  # end of the limit, if too late to wait for
+        self.fallback_wait_seconds: int | None = None  # for a rate limit without an end
 
     @property
     def limited(self) -> bool:
@@ -371,7 +371,7 @@ class Ran:
         self.stderr = ""
         self.stopped = False
         self.ended_by: str | None = None
-        self.usage: JsonObject | None = None  # ``None`` when the worker does not say it
+        self.usage: JsonObject | None = None  # ``None`` if the worker does not report it
         self.course: JsonObject = {}  # for the event of its end: model, base, head, rescueRef, turns, interventions
 
 

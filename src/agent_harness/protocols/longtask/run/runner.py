@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 SLOT_SECONDS = 60
-"""After which a slice that found no slot is to be tried again."""
-STOPPING = "lth: stopping within seconds: what a worker has printed is kept, and the checkpoint stays valid."
+"""Wait before a slice without a free slot is tried again."""
+STOPPING = "lth: stopping within seconds: the worker's output is kept, and the checkpoint stays valid."
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
@@ -92,7 +92,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
-        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs since --worker names it")
+        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because --worker names it")
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:

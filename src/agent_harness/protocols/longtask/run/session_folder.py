@@ -108,7 +108,7 @@ class RescuePoint:
     at: str
     worker: str
     why: str
-    git: Git  # its root is the top of the work tree
+    git: Git  # its root is the top of the worktree
     exclude: tuple[str, ...]
     snapshot: Snapshot
 
@@ -176,7 +176,7 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
     """Return the rescue point of that name. Raise ``UnsafeTree`` if there is none."""
     found = next((each for each in rescue_points(layout) if each.name == name), None)
     if found is None:
-        raise UnsafeTree(f"there is no rescue point {name}", hint=f"lth rescue {layout.root}")
+        raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
     return found
 
 

@@ -71,8 +71,8 @@ class Slice:
         self.options = options
         self.lock = lock
         self.interruption = interruption
-        self._weak: dict[str, list[str]] = {}  # by the same text, why commands that pass prove nothing
-        self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the checkpoint that was verified
+        self._weak: dict[str, list[str]] = {}  # by checkpoint text: why passing commands prove nothing
+        self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the verified checkpoint
 
     def must_stop(self) -> bool:
         """Return True after a signal, or if the lease has expired."""
@@ -111,7 +111,7 @@ class Slice:
 
         try:
             return self.store.change(owned, fallback=self.prepared.before)
-        except InvalidTask:  # the contract itself no longer loads; what ran is logged all the same
+        except InvalidTask:  # the contract no longer loads; the workers are still logged
             for attempt in ended:
                 self._log(attempt.event())
             raise
@@ -178,7 +178,7 @@ class Slice:
             outcome.ask_if_done(change, attempt.worker, asks)
             return {"status": raw["status"], "verification": report}, 0
         if weak := self._weak.get(text):
-            raw["nextStep"] = f"The commands pass, and prove nothing yet: {weak[0]}"
+            raw["nextStep"] = f"The commands pass, but prove nothing yet: {weak[0]}"
         if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
             outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [], weak)
             return {"status": "paused", "verification": report}, 0

@@ -156,7 +156,7 @@ def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
         return
     root = forbidden.expanded(task.repo_path, layout.root)
     if not os.path.isdir(root):
-        yield _check("repo-context", "fail", f"the repository path is no directory: {root}", path=root)
+        yield _check("repo-context", "fail", f"the repository path is not a directory: {root}", path=root)
         return
     from agent_harness.kernel.git import Git
 
@@ -167,7 +167,7 @@ def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
     if is_repository:
         yield _check("repo-context", "pass", f"{root} is a git worktree", path=root)
     else:
-        yield _check("repo-context", "fail", f"{root} is no git worktree", path=root)
+        yield _check("repo-context", "fail", f"{root} is not a git worktree", path=root)
 
 
 def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> JsonObject:

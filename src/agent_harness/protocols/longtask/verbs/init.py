@@ -50,13 +50,13 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
     return f"Initialized {template} task at {layout.root}", 0
 
 
-# ---- what is asked for
+# ---- choices
 
 
 def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     words = TEMPLATES[options.template]
     fallback = _worker(options.fallback_worker)
-    for_itself = options.command and fallback != LOCAL  # a command names its worker, where nobody else takes it
+    for_itself = options.command and fallback != LOCAL  # --command implies its worker, unless the fallback takes it
     worker = _worker(options.worker) or (LOCAL if for_itself else words["worker"])
     if options.scheduler is not None and options.scheduler not in SCHEDULERS:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
@@ -64,7 +64,7 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     task_id = id_of(os.path.basename(layout.root))
     choices = Choices(options.template, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
-        log.warn(f"{worker} takes no --command, so that it was left out; --worker {LOCAL} runs it")
+        log.warn(f"{worker} does not take --command, which was ignored; --worker {LOCAL} runs it")
     choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
     choices.command = options.command
     choices.objective, choices.proof = options.objective, options.criterion_command
@@ -90,7 +90,7 @@ def _worker(given: str | None) -> str | None:
     raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or an agent of the harness by its kind")
 
 
-# ---- what is written: path relative to the task -> content
+# ---- new files: path relative to the task -> content
 
 
 def _made(choices: Choices) -> dict[str, bytes]:
@@ -152,13 +152,13 @@ def _forget_earlier(layout: LongTaskLayout) -> None:
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
-        log.tell(f"lth: an earlier task was here; what was kept of it is in {aside} now")
+        log.tell(f"lth: an earlier task was here; its state is now in {aside}")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
         if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
-            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a folder of its own below it")
+            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a separate folder below it")
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")
@@ -212,10 +212,10 @@ TEMPLATES: dict[str, dict[str, str]] = {
 }
 
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
-"""Whole tasks that are shipped and copied as they are."""
+"""Complete tasks that are shipped and copied as they are."""
 
 SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Every name of a scheduler → its one name."""
+"""Names of schedulers → canonical name."""
 
 CONSTRAINT = {
     "id": "bounded-runs",
@@ -223,7 +223,7 @@ CONSTRAINT = {
     "type": "hard",
     "category": "scope",
 }
-"""What every new contract asks of its workers."""
+"""Constraint of every new contract."""
 
 LOCAL = "local-command"
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -244,7 +244,7 @@ class Choices:
         self.criterion: str | None = None
         self.proof: str | None = None  # the command that decides the criterion
         self.sandbox: str | None = None
-        self.models: dict[str, str | None] = {}  # by worker, and of the scheduler's job by the scheduler
+        self.models: dict[str, str | None] = {}  # by worker; for the scheduler's job by its scheduler
         self.timeout_seconds: int | None = None
         self.every = "30m"
         self.name = f"{task_id}-tick"

@@ -35,7 +35,7 @@ class TaskChoices:
         self.revision = revision
         self.words = words
         self.criteria = criteria  # a word → criterion and status
-        self.waits = waits  # for a moment, which a person may do without
+        self.waits = waits  # until a moment; a person may end the wait
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
@@ -49,14 +49,14 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     due = lifecycle.decide(checkpoint, store.now()).decision
     if due != "needs-human":
         return TaskChoices(revision, {}, {}, waits=due == "wait")
-    words = {GO_ON: "the next slice goes on; what you write is its next step"}
+    words = {GO_ON: "run the next slice; your text is its next step"}
     criteria: dict[str, tuple[str, str]] = {}
     for each in task.criteria:
         if each.metric == "manual":
             criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
-            words[f"{each.id} holds"] = f"you have looked at it: {each.description}"
-            words[f"{each.id} fails"] = "you have looked at it, and it does not hold"
-    words["done"] = "the task is reached; every criterion is checked first"
+            words[f"{each.id} holds"] = f"you have checked it: {each.description}"
+            words[f"{each.id} fails"] = "you have checked it, and it does not hold"
+    words["done"] = "the task is done; every criterion is checked first"
     return TaskChoices(revision, words, criteria, waits=False)
 
 

@@ -26,7 +26,7 @@ DEFAULT_EVERY = "30m"
 DEFAULT_MODEL = "minimax/MiniMax-M2.5"
 DEFAULT_TIMEOUT_SECONDS = 300
 DEFAULT_TOOLS = "exec read write"
-_MARGIN_SECONDS = 30  # in which the harness writes the checkpoint after its worker's time is over
+_MARGIN_SECONDS = 30  # for writing the checkpoint after the worker's time limit
 _LEAST_SECONDS = 30
 
 

@@ -31,7 +31,7 @@ class ViewAction:
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
-        self.by = by  # named by the event
+        self.by = by  # for the event
 
     def event(self) -> JsonObject:
         """Return the member for its events."""
@@ -53,7 +53,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
         task, _ = store.load()
         report, code = criteria.verify(layout, options.verify_timeout_seconds)
-        if not log.worker_speaks(layout):  # of a worker's claim the slice says so when the worker has ended
+        if not log.worker_speaks(layout):  # the slice writes the verdict on a worker's claim
             line = _persons_claim(layout, task, report)
         if code:
             if line:
@@ -92,7 +92,7 @@ def _record(
     raw["status"] = status
     if note is not None:
         raw["nextStep"] = note
-    at = options.blocked_until  # an older time never stays
+    at = options.blocked_until  # never keep an older time
     if at is None and options.retry_after_seconds is not None:
         at = change.now + clock.timedelta(seconds=options.retry_after_seconds)
     raw["blockedUntil"] = None if at is None else clock.timestamp(at, fraction=True)
@@ -165,7 +165,7 @@ def gather(
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
-        log.warn(f"recorded, and believed of nobody but a person: {', '.join(manual)}")
+        log.warn(f"recorded, but only a person's evidence counts for: {', '.join(manual)}")
     unknown = _unknown_of(layout, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 
@@ -176,9 +176,7 @@ def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
-        f"{task.id} has no criterion {each}, so that this counts for none of {', '.join(known)}"
-        for each in named
-        if each and each not in known
+        f"{task.id} has no criterion {each}; it has {', '.join(known)}" for each in named if each and each not in known
     ]
 
 
@@ -232,5 +230,5 @@ def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))
     if path.split("/")[0] in _OURS:
-        raise OutsideTask(f"--manifest-path must not be a place of the harness itself: {manifest}")
+        raise OutsideTask(f"--manifest-path must not be one of the harness's own files: {manifest}")
     return change.free_name(path)

@@ -40,7 +40,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     task, _ = LongTaskStore(layout).load()
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{options.every!r} is no span", hint="--every 10m, 2h or 1d")
+        raise UsageError(f"--every must be a time span, got {options.every!r}", hint="--every 10m, 2h or 1d")
     named = options.worker or task.policy.preferred or ""
     worker = adapters.normalised(named) if named else ""
     if not worker or not adapters.is_runnable(worker):
@@ -58,7 +58,7 @@ def _cron(argv: list[str], count: int, unit: str, root: str) -> str:
     whole, form = _BY_CRON[unit]
     if (count >= whole > 1) or whole % count:
         hint = "a part of an hour or of a day (10m, 2h, 1d), or --print systemd"
-        raise UsageError(f"cron cannot say every {count}{unit}", hint=hint)
+        raise UsageError(f"cron cannot express every {count}{unit}", hint=hint)
     place = f"PATH={adapters.quoted(os.environ.get('PATH', os.defpath))}"
     errors = adapters.quoted(os.path.join(root, "cron-errors.log"))
     line = f"{place} {adapters.quoted(*argv)} 2>> {errors} > /dev/null".replace("%", r"\%")

@@ -133,10 +133,10 @@ def _usage(spent: JsonObject, *, working: bool) -> str:
     """Return tokens and cost of the known runs, and the number of unknown ones; a running worker is not counted."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
-        said = "run does" if unknown == 1 else "runs do"
-        return f"unknown; {unknown} {said} not say it" if unknown > 0 else "none yet" if working else "none"
+        said = "run" if unknown == 1 else "runs"
+        return f"unknown; not reported by {unknown} {said}" if unknown > 0 else "none yet" if working else "none"
     cost = "cost unknown" if spent["costUsd"] is None else f"{spent['costUsd']:.2f} USD"
-    others = f"; {unknown} more runs do not say it" if unknown > 0 else ""
+    others = f"; not reported by {unknown} more" if unknown > 0 else ""
     return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
 
 
@@ -261,7 +261,7 @@ def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, 
 
 def _places(root: str) -> Iterator[str]:
     def skipped(error: OSError) -> None:
-        log.warn(f"{error.filename} was passed over: {error.strerror}")
+        log.warn(f"{error.filename} was skipped: {error.strerror}")
 
     for folder, names, files in os.walk(root, onerror=skipped):
         if all(sign in files for sign in _SIGNS):
