@@ -1,7 +1,7 @@
 """Long tasks: a scheduler starts one bounded slice of work at a time in a task directory.
 
-    layout      where every file is
-    schema, records      the tables of fields and their check; typed views that keep what they do not know
+    layout      the paths of all files
+    schema, records      the tables of fields and their check; typed views that keep unknown members
     lifecycle   run, wait, done or needs-human; pure
     recovery    one table of what the next run does with leftovers of the last one
     store       reads, and changes of the checkpoint under the lock on the directory

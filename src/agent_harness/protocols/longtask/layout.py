@@ -20,7 +20,7 @@
       words.jsonl               evidence confirmed by people: ``evidence``
       verdicts.jsonl            the verdict on each claim, for ever: ``session/ledger.py``
       now.json                  the current slice
-      place.json                which task this is
+      place.json                the path of the task
 
 Source: ``longtask.md`` 1.
 """

@@ -1,7 +1,7 @@
 """Contents of a long task's files: views that read safely, and a check that names every problem.
 
-The views stand on the dictionaries that were read and that are written again, so that unknown members survive. The
-tables of fields are in ``schema``. Source: ``longtask.md`` 3.
+The views wrap the dictionaries that were read and are written back, so that unknown members survive. The field tables
+are in ``schema``. Source: ``longtask.md`` 3.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ lands in this order: kept files, archive, checkpoint, log. A crash in between le
 claim without its evidence.
 
 The lock is ``flock`` on the task directory itself: it leaves no file and dies with its holder. It is held for
-milliseconds, around one change; the lease of a run is another thing. Source: ``longtask.md`` 3.5, 6, 12, 15.
+milliseconds, around one change; the lease of a run is separate. Source: ``longtask.md`` 3.5, 6, 12, 15.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
     KIND:TEXT                               a built-in agent under the supervisor (``agents.registry``)
 
 Everything else is for people or for OpenClaw itself, and `lth run` refuses it.
-What one task learns about the rate limit of an account holds for every task and harness of the user: there is one
-clock (``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal, and whoever
-reads it asks the clock what became known since. A shell command has no account, and its end in the checkpoint alone.
+The rate limit of an account holds for every task and harness of the user: there is one clock
+(``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal; readers ask the clock for
+later changes. A shell command has no account; the end of its limit is only in the checkpoint.
 Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 

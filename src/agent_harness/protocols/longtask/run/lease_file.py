@@ -4,7 +4,7 @@
     held        it ends later than now: wait
     over        it has expired, or its process is known to be gone: retired, then taken
     begun       empty or torn, since its writer died: over once it is 2 s old, held until then
-    unreadable  it says something else, or nobody may read it: over once it is 1860 s old, held until then
+    unreadable  it has other content, or cannot be read: over once it is 1860 s old, held until then
 
 A lease is a file, or a folder with ``lock.json`` inside (another program's form). Every look and every change
 happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one

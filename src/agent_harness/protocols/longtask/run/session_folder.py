@@ -3,11 +3,11 @@
     sessions/STAMP/
       transcript.txt            what it said and did, and what the harness did; redacted
       recording.cassette.jsonl  the same for ``lth run --worker replay:FILE``
-      rescue.json               the snapshot of the working copy, where that is a git repository
+      rescue.json               the snapshot of the working copy, if it is a git repository
 
 STAMP is the moment at which the session began. The newest 30 stay. The snapshot is a git object under the private ref
-``refs/harness/slices/TASK/STAMP``; the task's own files are no part of it, also where they lie in the same repository.
-The record is in a folder that workers can write: it is believed only as far as the ref agrees with it.
+``refs/harness/slices/TASK/STAMP``. It never contains the task's own files, even if they are in the same repository.
+Workers can write to the folder of the record, so that it is trusted only if the ref agrees with it.
 Source: ``longtask.md`` 10.2.
 """
 

@@ -5,8 +5,8 @@
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
     ID fails        the same with --status failed
 
-Whoever shows them keeps the ``revision``; where task or checkpoint are others by then, nothing is done. Source:
-``faces.md`` F-SRV-4, F-SRV-8.
+The view keeps the ``revision``; if task or checkpoint have changed since, nothing is done. Source: ``faces.md``
+F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
