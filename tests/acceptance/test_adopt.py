@@ -47,7 +47,7 @@ def test_a_project_in_the_folder_of_a_deleted_one_begins_anew(grown: CalcProject
     grown.git("init", "-q", "-b", "main")
     grown.commit("Another project")
     again = grown.harness("init", "--adopt")
-    assert again.code == 0 and "An earlier project was here; what was kept of it is in " in again.text
+    assert again.code == 0 and "An earlier project was here; its state is now in " in again.text
 
 
 def test_adopted_with_known_failures_and_built_upon(grown: CalcProject) -> None:

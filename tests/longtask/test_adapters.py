@@ -186,7 +186,7 @@ def test_every_kind_of_agent_is_a_worker_by_its_name(tmp_path: Path, monkeypatch
         ("kimi", {}, {}, "cwd"),
         ("codex", {}, {"cwd": ".", "sandbox": "none"}, "Unsupported sandbox: none"),
         ("codex", {}, {"cwd": ".", "local-provider": "me"}, "Unsupported local provider: me"),
-        ("local", {}, {"command": "x", "cwd": "nowhere"}, "no directory"),
+        ("local", {}, {"command": "x", "cwd": "nowhere"}, "not a directory"),
         ("local", {}, {"command": "x", "timeout-seconds": "0"}, "--timeout-seconds"),
         ("local", {}, {"command": "x", "timeout-seconds": "1.5"}, "--timeout-seconds"),
         ("manual-review", {}, {}, "Unsupported worker adapter: manual-review"),

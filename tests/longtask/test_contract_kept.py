@@ -33,7 +33,7 @@ def test_a_contract_that_a_worker_has_edited_asks_a_person(project: LongTaskProj
     for words in (("next",), ("run", "--command", "touch ran")):
         due = project.lth(*words, code=0).json
         assert due["decision"] == "needs-human", due
-        assert "task.json is not what was accepted (successCriteria)" in due["reason"]
+        assert "task.json was changed (successCriteria)" in due["reason"]
         assert "lth accept" in due["reason"]
     assert not (project.root / "ran").exists()
     assert project.lth("accept").out == "Accepted task.json of book: successCriteria\n"

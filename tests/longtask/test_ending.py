@@ -139,7 +139,7 @@ def test_a_worker_never_fulfils_a_manual_criterion(tmp_path: Path, worker: str) 
     (check,) = project.lth("verify", code=1).json["checks"]
     assert check["status"] == "fail" and "only a worker says so" in check["message"], check
     if worker is SAYS:
-        assert "believed of nobody but a person: seen" in project.outputs()[0]
+        assert "only a person's evidence counts for: seen" in project.outputs()[0]
     project.lth("evidence", "--type", "review-note", "--criterion-id", "seen", "--status", "passed", code=0)
     project.lth("record", "--status", "done", code=0)
     assert project.lth("next").json["decision"] == "done"

@@ -20,7 +20,7 @@ def test_an_item_has_a_manifest_events_and_its_order_of_members(project: LongTas
         *("--source", "manual", "--criteria", "a, b,,", "--criterion-id", "a", "--path", "out.txt", "--type", "test"),
     )
     assert done.code == 0 and list(done.json) == ["recorded", "taskId", "evidence", "manifestPath", "warnings"]
-    assert [f"no criterion {each}, so" in done.err for each in "ab"] == [True, True]  # recorded all the same
+    assert [f"no criterion {each};" in done.err for each in "ab"] == [True, True]  # recorded all the same
     item = done.json["evidence"]
     assert list(item) == list(evidence.ORDER)
     assert (item["criteria"], item["exitCode"], item["observedAt"]) == (["a", "b"], 0, "2026-01-01T00:00:00.000Z")

@@ -110,7 +110,7 @@ def test_a_forbidden_folder_need_not_exist(tmp_path: Path) -> None:
     done = project.lth("run", "--command", "true", "--cwd", "~/.codex/nowhere", code=1)
     assert "(matched ~/.codex/**)" in done.err
     done = project.lth("run", "--command", "true", "--cwd", "~/nowhere", code=1)
-    assert f"no directory: {os.path.expanduser('~/nowhere')}" in done.err
+    assert f"not a directory: {os.path.expanduser('~/nowhere')}" in done.err
     assert project.untouched() == []
 
 
@@ -128,6 +128,6 @@ def test_the_root_as_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_name_that_no_folder_has(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path)
     project.task = book(localWorker={"command": "true", "cwd": "a\0b", "forbiddenCwdPatterns": ["c\0d/**"]})
-    assert "No folder has such a name" in project.lth("run", code=1).err
+    assert "Not a valid folder name" in project.lth("run", code=1).err
     project.task = book(localWorker={"command": "true", "forbiddenCwdPatterns": ["c\0d/**"]})
     project.lth("run", code=0)

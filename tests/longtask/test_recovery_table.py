@@ -42,12 +42,12 @@ STARTED = '{"type":"worker_started","at":"2026-03-01T12:00:00.000Z","worker":"co
 @pytest.mark.parametrize(
     ("lock", "log", "said"),
     [
-        (None, "", "go on: the last slice ended in order"),
+        (None, "", "go on: the last slice ended normally"),
         (None, STARTED, "start again: the last worker that was started never ended"),
-        ({**LOCK, "expiresAt": from_now(-1)}, STARTED, "start again: the run before died with its worker"),
-        ({**LOCK, "expiresAt": from_now(-1)}, "", "go on: the run before died between two slices"),
+        ({**LOCK, "expiresAt": from_now(-1)}, STARTED, "start again: the last run died with its worker"),
+        ({**LOCK, "expiresAt": from_now(-1)}, "", "go on: the last run died between two slices"),
         ({**LOCK, "expiresAt": from_now(86_400)}, STARTED, "wait: another run holds the lease"),
-        ("torn", "", "wait: a lease that cannot be read counts"),
+        ("torn", "", "wait: an unreadable lease counts"),
     ],
 )
 def test_status_names_the_row(project: LongTaskProject, lock: object, log: str, said: str) -> None:

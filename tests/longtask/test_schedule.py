@@ -82,10 +82,10 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--print", "cron", "--every", "7m"), "cron cannot say every 7m"),
-        (("--print", "cron", "--every", "60m"), "cron cannot say every 60m"),
-        (("--print", "cron", "--every", "2d"), "cron cannot say every 2d"),
-        (("--print", "cron", "--every", "soon"), "'soon' is no span"),
+        (("--print", "cron", "--every", "7m"), "cron cannot express every 7m"),
+        (("--print", "cron", "--every", "60m"), "cron cannot express every 60m"),
+        (("--print", "cron", "--every", "2d"), "cron cannot express every 2d"),
+        (("--print", "cron", "--every", "soon"), "--every must be a time span, got 'soon'"),
         (("--every", "10m"), "--print needs cron or systemd"),
         (("--print", "launchd"), "--print needs cron or systemd"),
         (("--print", "cron", "--worker", "manual"), "No unattended worker is set"),

@@ -251,7 +251,7 @@ def test_a_record_that_a_worker_forged_is_not_believed(
     path.write_text(json.dumps(lie(json.loads(path.read_text()))))
     assert destroyed.lth("rescue", code=0).json["points"] == []
     done = destroyed.lth("rescue", "--restore", session(destroyed).name, code=1)
-    assert "there is no rescue point" in done.err
+    assert "No rescue point named" in done.err
     assert (repository / "new.txt").exists()
 
 

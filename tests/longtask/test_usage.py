@@ -136,11 +136,11 @@ def test_usage_is_in_the_answer_the_log_and_the_summary(tmp_path: Path) -> None:
     assert kimi["usage"] is None and "usage" not in project.events("worker_completed")[2]
     told = project.lth("summary").json["usage"]
     assert told == {"knownRuns": 2, "unknownRuns": 1, **used(44_500, 161, 441, 44_661)}
-    assert "usage:      44661 tokens, cost unknown, in 2 runs; 1 more runs do not say it" in project.lth("status").out
+    assert "usage:      44661 tokens, cost unknown, in 2 runs; not reported by 1 more" in project.lth("status").out
 
 
 def test_a_slice_under_way_is_not_counted_as_silent(tmp_path: Path) -> None:
     project = LongTaskProject.of_book(tmp_path / "task")
     project.run(f"{shlex.join(argv('status', str(project.root)))} > artifacts/said.txt")
     assert "usage:      none yet" in (project.root / "artifacts/said.txt").read_text()
-    assert "usage:      unknown; 1 run does not say it" in project.lth("status").out
+    assert "usage:      unknown; not reported by 1 run" in project.lth("status").out

@@ -58,7 +58,7 @@ def test_where_a_command_runs(tmp_path: Path) -> None:
     inner = criterion("command", {"command": "pwd", "cwd": "inner"})
     assert one(project, inner)["stdout"].strip() == str(tmp_path / "task/inner")
     home = one(project, criterion("command", {"command": "pwd", "cwd": "~/nowhere"}))
-    assert home["message"] == f"the working directory is no directory: {os.path.expanduser('~/nowhere')}"
+    assert home["message"] == f"the working directory is not a directory: {os.path.expanduser('~/nowhere')}"
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("kill -TERM $$", 143)])
@@ -99,7 +99,7 @@ def test_a_folder_with_an_impossible_name(tmp_path: Path, members: dict[str, Any
     project.task = book(context={"repoPath": "a\0b"}, successCriteria=[{**criterion("command", None), **members}])
     check = project.lth("verify", code=1).json["checks"][0]
     place = f"{tmp_path}/a\0b"
-    assert (check["status"], check["message"]) == ("fail", f"no folder has such a name: {place!r}")
+    assert (check["status"], check["message"]) == ("fail", f"not a valid folder name: {place!r}")
 
 
 def test_no_command_runs_in_a_forbidden_folder(tmp_path: Path) -> None:

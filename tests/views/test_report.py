@@ -284,7 +284,7 @@ def test_the_values_and_one_screen_of_markdown(judged: TaskListProject) -> None:
     assert places == sorted(places)
     assert "Which shop?" in short
     both = judged.harness("report", "--markdown", "--json")
-    assert (both.code, "goes with neither" in both.text) == (2, True)
+    assert (both.code, "cannot be used with" in both.text) == (2, True)
 
 
 def test_one_screen_stays_one_however_much_there_is(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The story commands, ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``: what is on record.
+"""Commands that show the records: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
 
-They read, change nothing of the project, take no lock, and are read without click, so that they start fast; what is
-done on the page of ``serve`` is another verb. Source: ``faces.md`` 3, 5, 6.
+They read, change nothing in the project and take no lock. Their options are parsed without click, so that they start
+fast. Actions on the page of ``serve`` are other commands. Source: ``faces.md`` 3, 5, 6.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Runs a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    """Run a command line that begins with one of these commands; return an exit code, never show a traceback."""
     as_json = "--json" in words
     try:
         return _run(words)
     except BrokenPipeError:
-        raise  # whoever was to read the answer has gone away
+        raise  # the reader of the answer has gone
     except (Exception, KeyboardInterrupt) as error:  # a person never meets a traceback
         from agent_harness.cli import failure
 
@@ -53,7 +53,7 @@ def _run(words: list[str]) -> int:
 
 
 def _look() -> ProjectView:
-    """The project at or above the working directory, of whichever kind."""
+    """Return the view of the project at or above the working directory, of any kind."""
     return _reader().load()
 
 
@@ -75,7 +75,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Prints lines fit for the stream: broken at words on a terminal, but for those that are commands."""
+    """Print lines that fit the stream: wrapped at words on a terminal, except for commands."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -164,7 +164,7 @@ def _report(
 
     if markdown and (json or out):
         raise UsageError(
-            "--markdown prints the page, and goes with neither --json nor --out", hint="harness report --help"
+            "--markdown prints the page; it cannot be used with --json or --out", hint="harness report --help"
         )
     reader = _reader()
     if markdown or json:
@@ -193,7 +193,7 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Writes the page, to where git passes it over where no other place is named; its path. ``Refused``: no way."""
+    """Write the page, by default to a path that git ignores; return the path. Raise ``Refused`` if that fails."""
     import os
 
     from agent_harness.errors import Refused
@@ -225,7 +225,7 @@ def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
 
 
 def _make_ignored(folder: str) -> None:
-    """The folder of the harness in a project; where it is new, git passes it over."""
+    """Create the harness's folder in a project, ignored by git, unless it exists."""
     import os
 
     from agent_harness.kernel import files
@@ -270,7 +270,7 @@ def _serve(
 
     if path and all:
         raise UsageError("--all and a path exclude each other", hint="harness serve --help")
-    owner.refuse_agents(None, "harness serve")  # who has the link decides as a person
+    owner.refuse_agents(None, "harness serve")  # anybody with the link decides as a person
     try:
         from agent_harness.views.serve import server
         from agent_harness.views.serve.window import Window
@@ -291,11 +291,11 @@ def _serve(
         if json:
             _say_json("serve", {"url": address, "port": at, "projects": [folder for _, folder in named]})
         else:
-            taken = f"Port {port} is taken; " if port and at != port else ""
+            taken = f"Port {port} is in use; " if port and at != port else ""
             _show(
                 [
                     f"{taken}{address}",
-                    "The link opens once, within a minute; another: harness serve --link. Ctrl-C ends.",
+                    "The link works once, within a minute. For another one: harness serve --link. To stop: Ctrl-C.",
                 ]
             )
         sys.stdout.flush()
@@ -310,7 +310,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """The projects at or above these folders, or here."""
+    """Return the projects at or above these folders, or the working directory."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]
@@ -323,97 +323,105 @@ def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
 
 def _port(word: str) -> int:
     if not (word.isascii() and word.isdecimal() and int(word) < 1 << 16):
-        raise ValueError(f"{word!r} is no port.")
+        raise ValueError(f"{word!r} is not a port (0 to 65535).")
     return int(word)
 
 
 STORY = Program(
     "harness",
-    "What is on record of a project.",
+    "Show the records of a project.",
     {
         "why": Subcommand(
-            "Why an item is proven, or is not.",
+            "Explain why an item is proven, or is not.",
             Argument("item", "ITEM", str, required=False),
-            Option("--full", None, "The whole story; else at most 30 lines."),
-            Option("--output", "N", "What the steps of verdict N printed.", Number(1)),
+            Option("--full", None, "Print everything, instead of at most 30 lines."),
+            Option("--output", "N", "Print the output of the steps of verdict N.", Number(1)),
             _JSON,
-            purpose="Say why a feature, a task or a long task is proven, or is not: its state, how to check it without "
-            "the harness, each claim with its verdict and reason, what a person said, what it waits for and what it "
-            "has cost.\n\nThe lines to check it are run one after the other in one shell, in the project's folder. "
+            purpose="Explain why a feature, a task or a long task is proven, or is not. Show its state, how to check "
+            "it without the harness, each claim with its verdict and reason, decisions of people, what it waits for "
+            "and its cost.\n\nTo check it, run the printed lines in order in one shell, in the project's folder. "
             "ITEM is an id: 5 or '#5', task-001; a long task needs none.",
             example="harness why 5",
             act=_why,
         ),
         "diff": Subcommand(
-            "What a session or an item changed.",
+            "Show what a session or an item changed.",
             Argument("what", "SESSION|ITEM", str, required=False),
-            Option("--stat", None, "How many lines of each file."),
-            Option("--tests", None, "Tests alone, and what they stand on."),
-            Option("--name-only", None, "The paths alone."),
+            Option("--stat", None, "Print the number of changed lines of each file."),
+            Option("--tests", None, "Show only tests, and the files that they depend on."),
+            Option("--name-only", None, "Print only the paths."),
             _JSON,
-            purpose="Show what a session or an item changed, by git's own diff and pager, and say on stderr whether "
-            "that was accepted, rolled back or is work in progress.\n\nA number is a session, as `harness log "
-            "sessions` counts them, and an item if there is no such session; S7 is a session and #7 an item in any "
-            "case, a rescue (`harness rescue list`) the session whose work it keeps. Of an item that is proven, all of "
-            "its work is shown.",
+            purpose="Show what a session or an item changed, with git's diff and pager. A line on stderr says whether "
+            "the change was accepted, was rolled back or is in progress.\n\nA number is a session of `harness log "
+            "sessions`, or an item if there is no such session. S7 is always a session, #7 always an item. A rescue "
+            "(`harness rescue list`) means the session whose work it keeps. For a proven item, all of its work is "
+            "shown.",
             example="harness diff S7 --stat",
             act=_diff,
         ),
         "costs": Subcommand(
-            "What was spent, and on what.",
-            Option("--by", "WAY", "A row for each of these; item.", OneOf("item", "agent", "model", "day")),
+            "Show what was spent, and on what.",
+            Option(
+                "--by",
+                "WAY",
+                "Group the rows by item, agent, model or day. [default: item]",
+                OneOf("item", "agent", "model", "day"),
+            ),
             _JSON,
-            Option("--csv", None, "The rows for a spreadsheet."),
-            purpose="Say what was spent in all, for each proven item, and on sessions whose claims were rejected. What "
-            "an agent did not tell is counted apart: it is never $0.00.",
+            Option("--csv", None, "Print the rows as CSV."),
+            purpose="Show the total cost, the cost for each proven item, and the cost of sessions whose claims were "
+            "rejected. Cost that an agent did not report is listed separately, never as $0.00.",
             example="harness costs --by day",
             act=_costs,
         ),
         "report": Subcommand(
-            "One page that shows it all.",
-            Option("--out", "FILE", "Where to write it; .harness/report.html."),
-            Option("--open", None, "Show it in the browser."),
-            Option("--since", "WHEN", "Claims and sessions since then: 2h, 3d ago, or a date."),
-            Option("--share", None, "Without paths and names of this machine."),
-            Option("--no-costs", None, "Without what it has cost."),
-            Option("--full", None, "All sessions, however many."),
-            Option("--markdown", None, "One screen of Markdown, as for a pull request."),
+            "Write a report as one HTML or Markdown page.",
+            Option("--out", "FILE", "Write the page to FILE. [default: .harness/report.html]"),
+            Option("--open", None, "Open it in the browser."),
+            Option("--since", "WHEN", "Include claims and sessions since WHEN: 2h, 3d ago, or a date."),
+            Option("--share", None, "Leave out paths and names of this machine."),
+            Option("--no-costs", None, "Leave out the costs."),
+            Option("--full", None, "Include all sessions, however many."),
+            Option("--markdown", None, "Print one screen of Markdown, for example for a pull request."),
             _JSON,
-            purpose="Write one page, whole in itself, that shows what waits for you, what is proven and how to check "
-            "it without the harness, what was claimed falsely and by whom, what it has cost and what was kept. It is "
-            "made from the records; the same records give the same page.",
+            purpose="Write one self-contained page. It shows what waits for you, what is proven and how to check it "
+            "without the harness, which claims were false and who made them, the costs, and the kept work. The same "
+            "records always give the same page.",
             example="harness report --open",
             act=_report,
         ),
         "watch": Subcommand(
-            "See it work, live.",
+            "Follow one project, or all of them, live.",
             Argument("item", "ITEM|SLOT", str, required=False),
-            Option("--all", None, "All your projects, a line each; who needs you first."),
-            Option("--plain", None, "The log as it grows, and where it stands once a minute."),
+            Option("--all", None, "Show all your projects, one line each; those that need you first."),
+            Option("--plain", None, "Print the log as it grows, and the state once a minute."),
             Option("--once", None, "Print the view once and exit."),
             _JSON,
-            purpose="Show a project while agents work on it: what is proven, who does what for how long and at what "
-            "cost, the items, and what agents and harness say. It only looks: leaving it, or losing the connection, "
-            "never touches a run. Keys: ? lists them. Without a terminal it is --plain.",
+            purpose="Show a project while agents work on it: the proven items, each agent with its action, time and "
+            "cost, all items, and the messages of agents and the harness. The view is read-only: leaving it, or "
+            "losing the connection, does not affect a run. Press ? for the keys. Without a terminal, --plain is used.",
             example="harness watch --all",
             act=_watch,
         ),
         "serve": Subcommand(
-            "The same in a browser.",
+            "Show projects in a browser.",
             Argument("path", "[PATH]...", str, required=False, many=True),
-            Option("--all", None, "All your projects, who needs you first."),
-            Option("--port", "N", "Where to listen; 8770, or the next that is free; 0: any.", _port),
-            Option("--open", None, "Show it in the browser."),
-            Option("--read-only", None, "Without any action."),
-            Option("--link", None, "Another link to the server that runs."),
+            Option("--all", None, "Show all your projects; those that need you first."),
+            Option("--port", "N", "Listen on port N; 0: any free one. [default: 8770, or the next free one]", _port),
+            Option("--open", None, "Open it in the browser."),
+            Option("--read-only", None, "Offer no actions."),
+            Option("--link", None, "Print another link to the running server."),
             Option(
-                "--allow-host", "NAMES", "Names by which a proxy with a login of its own asks; with commas.", many=True
+                "--allow-host",
+                "NAMES",
+                "Accept these host names of a proxy with its own login; separated by commas.",
+                many=True,
             ),
             _JSON,
-            purpose="Show projects in a browser of this machine, as they are and as they change, and take what a "
-            "person decides: answers to questions, pause and resume, a line to the agent, hand off and take back. Each "
-            "is the command of that name. It listens on loopback alone, and opens by the link that it prints; from "
-            "elsewhere: ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
+            purpose="Show projects in a browser on this machine, live, and accept decisions there: answers to "
+            "questions, pause and resume, a message to the agent, hand off and take back. Each is the command of that "
+            "name. The server listens only on loopback, and the printed link opens the page. From another machine: "
+            "ssh -L 8770:127.0.0.1:8770 HOST. Needs the extra `serve`.",
             example="harness serve --all --open",
             act=_serve,
         ),

@@ -184,7 +184,7 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if "set_aside" in found:
-        said += f"\nAn earlier list was here; what was kept of it is in {found['set_aside']} now."
+        said += f"\nAn earlier list was here; its state is now in {found['set_aside']}."
     if found["kept"]:
         said += f" Kept as it was: {', '.join(found['kept'])}."
     if found["ignored_in"]:

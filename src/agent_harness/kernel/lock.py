@@ -174,7 +174,7 @@ class LockLost(NotOwner):
 
 
 class Lock:
-    """Excludes every other holder of the same root while it is held; a context manager.
+    """Lock that excludes every other holder of the same root; a context manager.
 
     ``file`` is the lock file, relative to the root. ``compatible`` also takes the directory that shell scripts use, in
     ``shared_folder``.

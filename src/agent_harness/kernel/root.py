@@ -95,7 +95,7 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Whether no harness was ever at work in the repository of a folder, or there is none yet."""
+    """Return True if the harness has never run in the repository of a folder, or if there is no repository."""
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate

@@ -55,7 +55,7 @@ def quoted(word: str) -> str:
 
 
 def is_terminal(stream: "TextIO | None" = None) -> bool:
-    """Whether a person reads this stream (stdout), and no program."""
+    """Return True if the stream (stdout by default) is a terminal."""
     stream = stream or sys.stdout
     return stream is not None and not stream.closed and stream.isatty()
 

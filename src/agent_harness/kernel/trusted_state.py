@@ -200,9 +200,9 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Takes away what is kept of a project that was here before the one that begins; where it is now.
+    """Move the state of a project that was here before a new one; return its new path.
 
-    ``None`` where nothing is kept, or where it cannot be moved.
+    Return ``None`` if there is none, or if it cannot be moved.
     """
     folder = existing(place, project)
     to = removed(project) if folder else None

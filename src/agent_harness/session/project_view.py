@@ -441,7 +441,7 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """Reads one file of the state; if that fails, it records a gap and returns ``otherwise``."""
+    """Function that reads one state file; if that fails, it records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 

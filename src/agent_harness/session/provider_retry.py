@@ -174,7 +174,7 @@ def _ignore_wait(_seconds: float) -> None:
 
 @dataclass
 class ProviderRetry:
-    """Runs a turn again while the provider does not serve it and a further try can help."""
+    """Retries of a turn while the provider refuses it and a further try can help."""
 
     journal: Journal
     stop: Stop

@@ -59,7 +59,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Chooses among agents in their order."""
+    """Choice among agents in their order."""
 
     def __init__(
         self,

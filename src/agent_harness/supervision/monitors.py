@@ -119,8 +119,9 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Stops the session after ``timeout_seconds``; warns once after ``warning_seconds``. State: number of messages
-    sent (0-2).
+    """Time limit: stop the session after ``timeout_seconds``; warn once after ``warning_seconds``.
+
+    State: number of messages sent (0-2).
     """
 
     timeout_seconds: float
@@ -168,7 +169,7 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Watches the fill level of the window after each model call. State: the highest threshold passed (0-3).
+    """Monitor of the context's fill level after each model call. State: the highest threshold passed (0-3).
 
     A threshold speaks once in a session, also if a compaction empties the window in between; a jump past several
     thresholds speaks with the highest one only.
@@ -224,7 +225,7 @@ class BudgetLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Adds up the cost of the session after each model call. State: its totals.
+    """Monitor of the session's cost after each model call. State: its totals.
 
     A call without a known price counts at ``SAMPLE_PRICE``, and the message says so.
     """

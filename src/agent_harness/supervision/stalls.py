@@ -120,7 +120,7 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Checks for progress each time that the context has grown by ``check_interval_tokens``.
+    """Check for progress each time that the context has grown by ``check_interval_tokens``.
 
     The prompt of the first call is the session's input: only later tokens count as growth. Stuck is an interval
     without a changed file, without a test run and with fewer than three commands. The first stuck check warns;
@@ -256,7 +256,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Speaks once for an error that ``max_repeated`` commands of the session have ended in; stops nothing."""
+    """One warning about an error in which ``max_repeated`` commands of the session ended; stops nothing."""
 
     max_repeated: int = 5
     message: str = TEXT

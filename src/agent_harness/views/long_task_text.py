@@ -1,4 +1,4 @@
-"""What a person reads at a terminal in place of the JSON of ``lth``: what happened, and the next step.
+"""Text that a person reads at a terminal instead of the JSON of ``lth``: the result, and the next step.
 
 One function for each command, from its answer alone to lines. A program gets the JSON, and so does ``--json``.
 Source: ``longtask.md`` 2.7.
@@ -28,7 +28,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """The answer of a command on the task at ``place``; a label, or none, before each text."""
+    """Return the text for the answer of a command on the task at ``place``; some lines have a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
@@ -67,7 +67,7 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """A row for each member that says anything."""
+    """Return a row for each member with a value."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

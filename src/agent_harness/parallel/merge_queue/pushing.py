@@ -40,7 +40,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Pushes landed commits. The next process can repeat each step."""
+    """Push of landed commits. The next process can repeat each step."""
 
     def __init__(
         self,

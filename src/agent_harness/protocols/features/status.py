@@ -1,4 +1,4 @@
-"""What `harness status` says: read from the state files alone, without a lock, in milliseconds.
+"""Answer of `harness status`: read from the state files alone, without a lock, in milliseconds.
 
 Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot path.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
+    """Return everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -69,9 +69,9 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Why the last run ended, or the next one would at once, where a person has to do something about it.
+    """Return why the last run ended, or the next one would end at once, if a person has to act on it.
 
-    ``home`` is the project's folder outside.
+    ``home`` is the project's state folder, outside the project.
     """
     features = found["features"]
     if features["total"] and features["passing"] == features["total"]:
@@ -80,7 +80,7 @@ def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
 
 
 def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
-    """What a person has to do, by members of ``read``."""
+    """Return the actions of a person, by members of ``read``."""
     return needs.of(
         [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
         held=_held(found["parallel"]),
@@ -94,7 +94,7 @@ def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs
 def what_decides(
     store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
 ) -> "JsonObject":
-    """The members of ``read`` by which ``next_command`` decides while nobody works."""
+    """Return the members of ``read`` by which ``next_command`` decides while no agent runs."""
     passing, total = document.counts()
     circle = any(each.kind == "dependency_cycle" for each in asked)
     feature = None if circle else selection.next_feature(document, state).feature
@@ -111,7 +111,7 @@ def what_decides(
 
 
 def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """The ids of the features that somebody works on, or did until they were killed."""
+    """Return the ids of the features that a session works on, or did until it was killed."""
     one = (under_way or {}).get("feature_id")
     claimed = records.json_object(store.claims_of_run().get("items")) or {}
     return {*claimed, *([] if one is None else [str(one)])}
@@ -123,7 +123,7 @@ def standing(
     asked: "Sequence[records.Question]",
     checked: "Container[str]" = (),
 ) -> str:
-    """The state of a feature in the words of all views; ``asked`` are the questions that wait."""
+    """Return the state of a feature in the words of all views; ``asked`` are the open questions."""
     states = (
         (feature.passes and str(feature.id) in checked, headline.CHECKED),
         (feature.passes, headline.PROVEN),
@@ -135,7 +135,7 @@ def standing(
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
-    """How the session of a row of ``sessions.jsonl`` ended, for people."""
+    """Return the end of the session of a row of ``sessions.jsonl``, in words for people."""
     if row.get("feature_completed") is True:
         return "verified"
     if row.get("rejected"):
@@ -147,7 +147,7 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
-    """What the run of several agents is at, or was at when it was heard of last."""
+    """Return the present or last known state of a parallel run."""
     if not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -164,12 +164,12 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
 
 
 def several(layout: FeatureLayout) -> str | None:
-    """What a run of several agents that lives is at, in a few words."""
+    """Return the state of a live parallel run in a few words; ``None`` if there is none."""
     return _at_work(parallel_of(layout))
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """What a run that is over has left because a person holds it."""
+    """Return the features that an ended run has left because a person holds them."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -186,7 +186,7 @@ def _at_work(found: "JsonObject | None") -> str | None:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """What a dead run of several agents has left, and the command that goes on with it."""
+    """Return the features that a dead parallel run has left, and the command that continues it."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -212,7 +212,7 @@ MOST_NAMED = 5
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """The answer, before all details."""
+    """Return the answer, before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = headline.first_of(asks, MOST_NAMED, everything=everything)
@@ -235,7 +235,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def glance(found: "Mapping[str, Any]") -> str:
-    """The answer in one short line."""
+    """Return the answer as one short line."""
     features, costs = found["features"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
@@ -255,7 +255,7 @@ def glance(found: "Mapping[str, Any]") -> str:
 
 
 def next_command(found: "Mapping[str, Any]") -> str:
-    """The one command to type now, by the members of ``read``; without ``now`` and ``parallel`` while nobody works."""
+    """Return the one command to type now; ``found`` may lack ``now`` and ``parallel`` if no agent runs."""
     features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
     at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
     first, removes = comes_first(found), found["last_run"].get("command")
@@ -271,7 +271,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
 
 
 def comes_first(found: "Mapping[str, Any]") -> str | None:
-    """The command without which no session starts; ``None`` where one may."""
+    """Return the command without which no session starts; ``None`` if one may."""
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     left = found["left_by_run"]
     rows: tuple[tuple[object, str], ...] = (
@@ -284,7 +284,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """What was spent; ``None`` before anything was."""
+    """Return the text about the cost; ``None`` before anything was spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return headline.NOT_REPORTED
@@ -297,7 +297,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """The text form: the answer, then the details; of what there is much of the first, or ``everything``."""
+    """Return the text form: the answer, then the details; long lists are cut unless ``everything``."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -371,7 +371,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Every question, and how it is answered."""
+    """Return every question, and the command that answers it."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -392,12 +392,12 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """That the session's client waits for the provider by itself."""
+    """Return the line for a client that waits for its provider by itself."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """The lint of the last accepted session, the most frequent kinds first; ``None`` where nothing was found."""
+    """Return the lint of the last accepted session, most frequent kinds first; ``None`` if there is none."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -407,14 +407,14 @@ def _lint(measured: "JsonObject") -> "JsonObject | None":
 
 
 def health_word(score: float) -> str:
-    """GOOD above 0.8, FAIR above 0.6, else POOR (UAH-442)."""
+    """Return GOOD above 0.8, FAIR above 0.6, else POOR (UAH-442)."""
     return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
 
 
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """The weighted health figure; an empty denominator counts as 1, for features as 0 (C52)."""
+    """Return the weighted health figure; an empty denominator counts as 1, for features as 0 (C52)."""
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -425,7 +425,7 @@ def weigh(
 
 
 def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
-    """The figure as the last session left it; tests of features that are still to be done do not count (C23)."""
+    """Return the figure after the last session; tests of unfinished features do not count (C23)."""
     known, quality = len(store.baseline().passing), store.quality()
     sizes = records.json_object(store.file_sizes().get("files")) or {}
     return weigh(
@@ -440,9 +440,9 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """features.json without the claims of a session that is not judged yet, or that nobody has judged.
+    """Return features.json without claims that are not verified yet, or that nobody will verify.
 
-    A record that only the project holds can take claims away, and add none.
+    A record that only the project holds can remove claims, but not add any.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
@@ -468,7 +468,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """The last line of the log where it says that the client waits for its provider by itself."""
+    """Return the last line of the log if it says that the client waits for its provider; else ``None``."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -483,9 +483,9 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """What was paid, in all and for each verified feature; what is not known is ``None``, or counted apart (C58).
+    """Return the total cost, and the cost for each verified feature; unknown cost is ``None`` or separate (C58).
 
-    ``per_verified_usd`` is all that was paid, for failed sessions too, over the features that are verified.
+    ``per_verified_usd`` is the total cost, failed sessions included, divided by the number of verified features.
     """
     return {
         "total_usd": costs.total_usd,

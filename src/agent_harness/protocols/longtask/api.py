@@ -1,7 +1,7 @@
-"""The front door of a long task: one method a command of `lth`, each loading only its own part.
+"""Entry point for a long task: one method for each command of `lth`, each loading only its own part.
 
-A command that takes options has a class for them (``longtask.options``), which reads them once; what a method answers
-is an object, a text or nothing, with the exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
+A command with options has a class for them (``longtask.options``), which reads them once. A method returns an object, a
+text or nothing, with the exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ OPTIONS = {
     "openclaw-recipe": "RecipeOptions",
     "schedule": "ScheduleOptions",
 }
-"""Command → its class in ``longtask.options``, which is loaded for these alone."""
+"""Command → its class in ``longtask.options``, which is loaded only for these."""
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Looks at the task, again and again, in the values that all protocols share."""
+    """Return a reader of the task, in the values that all protocols share."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -66,7 +66,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """The events of the task, the newest first, as ``session.log_rows`` has them; each is about the task."""
+    """Return the events of the task, newest first, as rows for ``session.log_rows``; each has the task's id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -76,7 +76,7 @@ def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
 
 
 def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
-    """The logs that ``harness log --follow`` shows: the events, day by day, and what runs said."""
+    """Return the logs that ``harness log --follow`` shows: the events, and the output of runs."""
     from agent_harness.protocols.longtask import log
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -89,7 +89,7 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
 
 
 def transcript(task_dir: str | os.PathLike[str]) -> str | None:
-    """Where what the worker said in the last slice is kept, if it is."""
+    """Return the path of the newest worker transcript, or ``None``."""
     from agent_harness.protocols.longtask.run.session_folder import TRANSCRIPT
 
     sessions = LongTaskLayout(task_dir).sessions
@@ -100,26 +100,26 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 
 
 class LongTask:
-    """One task directory, which need not exist before ``init``."""
+    """Commands on one task directory, which need not exist before ``init``."""
 
-    reports = False  # no setting has a run end with a page
+    reports = False  # no setting makes a run end with a report page
 
     def __init__(self, task_dir: str | os.PathLike[str]) -> None:
         self.layout = LongTaskLayout(task_dir)
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> ProjectReader:
-        """Looks at the task, again and again."""
+        """Return a reader of the task."""
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """In the block ``say`` gets what else would be a line on stderr."""
+        """Send lines for stderr to ``say`` instead until the block ends."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Adds what a run says to ``runs/run.log``, where that folder is. ``faces.md`` F-REC-6."""
+        """Append the output of a run to ``runs/run.log``, if that folder exists. ``faces.md`` F-REC-6."""
         import os
 
         from agent_harness.session import now
@@ -128,9 +128,10 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """What a command of `lth` answers to the options that were given, by their long names without the dashes.
+        """Return the answer of a command of `lth` and its exit status.
 
-        ``UsageError`` for a word, a time or a number that means nothing; nothing is read or written then.
+        ``words`` holds the given options by their long names without the dashes. Raise ``UsageError`` for an invalid
+        word, time or number, before anything is read or written.
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
@@ -140,145 +141,148 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """The answer with its ``warnings``. ``longtask.md`` 5."""
+        """Return the answer with its ``warnings``. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
-        if command != "ls":  # which is about a folder of tasks
+        if command != "ls":  # it is about a folder of tasks
             self.warnings += LongTaskStore(self.layout).unfilled()
         noted = {"warnings": self.warnings} if self.warnings else {}
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
     def tell_warnings(self) -> None:
-        """A line on stderr for each: what is wrong with the contract is no news of a run, and is kept nowhere."""
+        """Print each warning on stderr; warnings about the contract are not logged."""
         from agent_harness.protocols.longtask import log
 
         for each in self.warnings:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Makes a new task. ``longtask.md`` 5."""
+        """Create a new task. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
 
     def validate(self) -> Answer:
-        """Checks the files. ``longtask.md`` 6."""
+        """Check the files. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """What is due. ``longtask.md`` 6."""
+        """Return the scheduling decision. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
 
     def tick(self, options: TickOptions) -> Report:
-        """One scheduling decision; starts nothing. ``longtask.md`` 8."""
+        """Make one scheduling decision; start nothing. ``longtask.md`` 8."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """One bounded slice with one worker. ``longtask.md`` 10."""
+        """Run one bounded slice with one worker. ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
 
     def resume(self, options: RunOptions) -> Report:
-        """The same, and a line on stderr that says why. ``longtask.md`` 19."""
+        """Run one slice, after a line on stderr that gives the reason. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         status.explain(self.layout)
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Writes progress into the checkpoint. ``longtask.md`` 12."""
+        """Write progress into the checkpoint. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
 
     def evidence(self, options: EvidenceOptions) -> Report:
-        """Records a piece of evidence. ``longtask.md`` 12."""
+        """Record a piece of evidence. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.gather(self.layout, options)
 
     def accept(self) -> Answer:
-        """A person's word on a changed ``task.json``. ``longtask.md`` 3.1."""
+        """Accept a changed ``task.json`` on behalf of a person. ``longtask.md`` 3.1."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """What a person may decide now from a view that shows the task; ``None`` where it does not load."""
+        """Return the decisions open to a person now; ``None`` if the task does not load."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """One of the ``choices``, for the revision that was ``shown``; what was recorded. ``faces.md`` F-SRV-4."""
+        """Carry out one of the ``choices``, if the task is still at the revision ``shown``. ``faces.md`` F-SRV-4.
+
+        Return what was recorded.
+        """
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Checks every success criterion. ``longtask.md`` 13."""
+        """Check every success criterion. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)
 
     def rescue(self, options: RescueOptions) -> Report:
-        """The working copies as they were before each slice. ``longtask.md`` 10.2."""
+        """List, show or restore the working copies from before each slice. ``longtask.md`` 10.2."""
         from agent_harness.protocols.longtask.run import session_folder
 
         return session_folder.rescue(self.layout, options)
 
     def classify(self, options: ClassifyOptions) -> Report:
-        """Names the failure that a text shows. ``longtask.md`` 11."""
+        """Classify the failure that a text shows. ``longtask.md`` 11."""
         from agent_harness.protocols.longtask.run.classifier import classify_command
 
         return classify_command(self.layout, options)
 
     def health(self, options: HealthOptions | None = None) -> Report:
-        """Checks the task and what it needs. ``longtask.md`` 17."""
+        """Check the task and its requirements. ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout, strict=options is not None and options.strict)
 
     def status(self) -> Answer:
-        """How it stands, for a person. ``longtask.md`` 19."""
+        """Return the state of the task as text. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.status(self.layout)
 
     def ls(self, options: ListOptions) -> Answer:
-        """The tasks below this folder. ``longtask.md`` 19."""
+        """List the tasks below this folder. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.ls(self.layout, options)
 
     def summary(self, options: EventOptions) -> Report:
-        """The checkpoint and the log in figures. ``longtask.md`` 6."""
+        """Return the checkpoint and the log in figures. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.summary(self.layout, options)
 
     def tail(self, options: EventOptions) -> Report:
-        """The last events. ``longtask.md`` 6."""
+        """Return the last events. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.tail(self.layout, options)
 
     def schedule(self, options: ScheduleOptions) -> Answer:
-        """The lines by which cron or systemd runs slices. ``scale.md`` 9."""
+        """Return the lines by which cron or systemd runs slices. ``scale.md`` 9."""
         from agent_harness.protocols.longtask.verbs import schedule
 
         return schedule.schedule(self.layout, options)
 
     def openclaw_recipe(self, options: RecipeOptions) -> Report:
-        """The OpenClaw job that wakes this task. ``longtask.md`` 17."""
+        """Return the OpenClaw job that starts slices of this task. ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import recipe
 
         return recipe.recipe(self.layout, options)

@@ -1,10 +1,9 @@
-"""Is `done` proven? A worker that says so is believed only once its claim was verified, also when its run was killed.
+"""Verification of claims of `done`: a worker's claim counts only once verified, also if its run was killed.
 
-What is kept of the log where no worker is sent has it: behind the last worker that `lth run` started, it names either a
-verification or none. Until there is one, every reader sees a task that goes on, and the next `lth run` verifies before
-anything else. A contract that is not the accepted one proves nothing, and starts nobody, before a person has looked.
-
-Source: ``longtask.md`` 10.3, 18 (row 11).
+The part of the log that is kept outside the task decides: after the last worker that `lth run` started, it names either
+a verification or none. Until there is one, every reader sees an unfinished task, and the next `lth run` verifies before
+anything else. A contract that differs from the accepted one proves nothing and starts nobody until a person has
+reviewed it. Source: ``longtask.md`` 10.3, 18 (row 11).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence reco
 
 
 class Seen:
-    """A task as it may be believed: its checkpoint, what is due, and whether a claim of `done` waits for its proof."""
+    """Trusted view of a task: its checkpoint, the decision, and whether a claim of `done` awaits verification."""
 
     __slots__ = ("checkpoint", "claimed", "due")
 
@@ -51,10 +50,10 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """What is due. A claim that is not proven shows as `paused`, whatever else the worker wrote; nothing is written.
+    """Return the trusted view of a task, and write nothing.
 
-    A task whose slices or money are used up asks for a person in place of a run (``longtask.md`` 4). A rate limit ends
-    when the clock of accounts says so.
+    An unproven claim shows as `paused`, whatever else the worker wrote. A task that has used up its slices or its
+    budget needs a person instead of a run (``longtask.md`` 4). A rate limit ends when the clock of accounts says so.
     """
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
@@ -71,22 +70,22 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """What a person has to say before anything is run, and how; ``None`` for nothing."""
+    """Return what a person has to do before anything runs; ``None`` if nothing."""
     changed = evidence.changed_members(layout, task)
     if changed:
-        return f"task.json is not what was accepted ({', '.join(changed)}); look at it, then: lth accept {layout.root}"
+        return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
     return None if claimed else _used_up(layout, task)
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Which bound of the task as a whole is reached, and how a person raises it; ``None`` for none."""
+    """Return which limit of the whole task is reached, and how to raise it; ``None`` if none is."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
-    except HarnessError:  # whoever needs this log says what is wrong with it, and starts nothing
+    except HarnessError:  # the next user of this log reports the error and starts nothing
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} slices were run, of {most}; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
+        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
     if cost_usd >= most_usd:
         return (
             f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
@@ -100,11 +99,11 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
 
 
 STARTS_A_SLICE = 4
-"""A worker, the one that takes over after a rate limit, and one more of each that the provider did not serve."""
+"""Starts for each slice: a worker, its fallback, and one retry of each after a refusal by the provider."""
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """The starts of workers on a task; what bounds them when its log, or `maxSlices`, was changed by one of them."""
+    """Return the count of worker starts on a task; it limits them even if a worker edited the log or `maxSlices`."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -114,14 +113,14 @@ def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
     return StartCount(folder, task.id, most=most, hint=f"lth record {shlex.quote(layout.root)} --status active")
 
 
-_SHORTEST_LINE = 60  # bytes of one start in the count that no worker can write
-_LOOK_BYTES = 20_000  # of it; a shorter one is within every bound, and is not worth the time of `tick`
+_SHORTEST_LINE = 60  # bytes of one start in the count, which no worker can write
+_LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps `tick` fast
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Whether `done` stands on a verification, by the events of the log, the last one written first.
+    """Return True if `done` was verified, by the events of the log, newest first.
 
-    Where no worker was ever started by `lth run`, people say what is done.
+    If `lth run` never started a worker, people decide what is done.
     """
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
@@ -132,9 +131,9 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """The verdict on which `done` stands: its ``grade`` is the word, or ``None`` where a person decided everything.
+    """Return the verdict that proves `done`; ``None`` if none is on record, as for a task made elsewhere.
 
-    ``None`` where none is on record, as of a task that was made elsewhere.
+    Its ``grade`` is the result, or ``None`` if a person decided everything.
     """
     from agent_harness.session import ledger
 
@@ -143,7 +142,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """The worker that was started last on the task."""
+    """Return the event of the last worker start on the task; ``None`` if there is none."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -156,10 +155,10 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """The line about a claim of `done`, by the report on it; ``by`` holds what is known of the worker.
+    """Return the verdict on a claim of `done`, from the report on it; ``by`` holds the known facts about the worker.
 
-    It is the same line whoever writes it for the worker that was started last, so that a claim that a killed run has
-    judged is told of once. ``code`` says why a claim is refused on which there is no report.
+    The verdict on the last worker start is the same line, whoever writes it, so that a claim verified by a killed run
+    is reported once. ``code`` gives the reason for a rejection without a report.
     """
     from dataclasses import replace
 
@@ -186,16 +185,16 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Why a claim is refused of which these criteria do not hold; what was graded has passed, and is not enough."""
+    """Return the rejection code for these failed criteria; a graded one has passed, and is not enough."""
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the word for a claim that holds, and the reason: that of the first criterion that is not proven.
+    """Return the grade of a claim that holds, and the reason: that of the first criterion that is not proven.
 
-    There is none if a person decided every criterion.
+    Both are ``None`` if a person decided every criterion.
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
@@ -205,7 +204,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """One criterion, with what its command printed, which is kept."""
+    """Return the verdict step of one criterion; keep the output of its command in a file."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -226,11 +225,11 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verifies a claim that an earlier run left behind; its report, or ``None`` when there is no such claim.
+    """Verify a claim that an earlier run left; return the report, or ``None`` if there is no such claim.
 
-    Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the criteria that are not met.
-    Call it with the lease in hand; the commands of the criteria run without any other lock. ``Interrupted`` after a
-    signal: the claim stays what it is.
+    Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the unmet criteria. Call it while
+    holding the lease; the commands of the criteria run without any other lock. Raise ``Interrupted`` after a signal;
+    the claim then stays as it is.
     """
 
     def must_stop() -> bool:
@@ -262,9 +261,9 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Writes what the verification of a checkpoint found.
+    """Write the result of verifying a checkpoint.
 
-    Another checkpoint than the verified one is left for the next round; in the ``last`` it is not believed.
+    A checkpoint that changed since is left for the next round; in the ``last`` round its claim is not accepted.
     """
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":

@@ -1,7 +1,7 @@
-"""Is the task done? Each success criterion, checked against commands, outputs and evidence; nothing is written.
+"""Check of each success criterion against commands, outputs and evidence; nothing is written.
 
-A command that stands on a file which a worker has bent is not run: ``criteria_guard`` writes down such objections in
-``sessions/guard.json``, and everybody who verifies reads them.
+A command that depends on a file which a worker has weakened is not run. ``criteria_guard`` writes such objections to
+``sessions/guard.json``, and every verification reads them.
 
 Source: ``longtask.md`` 13.
 """
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 _ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
-DECIDED = ("command", "output_contains")  # metrics that need nobody's word
+DECIDED = ("command", "output_contains")  # metrics that need no person
 _TEXTS = ("text", "output", "note", "summary")
 _OUTPUT_BEGINS = "worker: "
 _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
 class _Verification:
-    """What the checks look at."""
+    """Inputs of the checks."""
 
     __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
 
@@ -49,7 +49,7 @@ class _Verification:
         timeout_seconds: int,
         stop: Callable[[], bool] | None,
     ) -> None:
-        self.installed: Differences | None = None  # what has changed where commands run
+        self.installed: Differences | None = None  # changes of installed software where commands run
         self.layout = layout
         self.task = task
         self.items = items
@@ -61,12 +61,12 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Why no command proves anything where it would run now."""
+        """Reason why no command can prove anything in its folder now; ``None`` if there is none."""
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """The text of a file of the task or of its repository; ``None`` when it is neither, or cannot be read."""
+        """Return the text of a file of the task or its repository; ``None`` if it is neither, or unreadable."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -77,7 +77,10 @@ class _Verification:
 
 
 def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObject, int]:
-    """The report of ``lth verify`` and its exit code: 0 only when every criterion passes. ``None``: 300 s a command."""
+    """Return the report of ``lth verify`` and its exit code.
+
+    The code is 0 only if every criterion passes. ``timeout_seconds`` applies to each command; ``None`` means 300 s.
+    """
     store = LongTaskStore(layout)
     try:
         task, checkpoint = store.load()
@@ -95,7 +98,7 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """The report on a task that loads. ``stop`` is asked often while a command runs, and ends it."""
+    """Return the report on a loaded task. ``stop`` is polled while a command runs, and ends it."""
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -111,12 +114,12 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """The ids of the criteria that a report fails, without those of the metric ``besides``."""
+    """Return the ids of the failed criteria in a report, without those of the metric ``besides``."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """The ids of the criteria whose commands passed before, on work that changed nothing, where nothing else fails.
+    """Return the ids of criteria whose commands passed before, on unchanged work; empty if anything else fails.
 
     A person says whether such a task is done.
     """
@@ -126,9 +129,9 @@ def asks_if_done(report: JsonObject | None) -> list[str]:
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """The ids of the criteria that are not met, as far as that can be decided without running anything.
+    """Return the ids of the unmet criteria, as far as can be decided without running anything.
 
-    A criterion that only a command can decide counts as not met.
+    A criterion that only a command can decide counts as unmet.
     """
     verification = _Verification(layout, task, evidence.everything(layout, checkpoint)[0], 0, None)
     return [
@@ -161,12 +164,12 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
         return _result("fail", "missing target: a command", **_ran(None, None))
     cwd = _folder(verification, target)
     if "\0" in cwd:
-        return _result("fail", f"no folder has such a name: {cwd!r}", **_ran(command, cwd))
+        return _result("fail", f"not a valid folder name: {cwd!r}", **_ran(command, cwd))
     pattern = forbidden.matched(cwd, forbidden.patterns(verification.task, RecordView({})), verification.layout.root)
     if pattern:
         return _result("fail", f"refused to run in forbidden cwd {cwd} (matched {pattern})", **_ran(command, cwd))
     if not os.path.isdir(cwd):
-        return _result("fail", f"the working directory is no directory: {cwd}", **_ran(command, cwd))
+        return _result("fail", f"the working directory is not a directory: {cwd}", **_ran(command, cwd))
     bent = (each.raw["message"] for each in standing(verification.layout) if each.criterion == criterion.id)
     if said := next(bent, verification.objection):
         return _result("fail", said, **_ran(command, cwd))
@@ -174,9 +177,9 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """What a slice has changed of what is installed where commands run; ``None`` where nothing is known of it.
+    """Return what a slice changed in the installed software where commands run; ``None`` if nothing is known.
 
-    What `workerPolicy.mayChange` names is free.
+    Files named in `workerPolicy.mayChange` are exempt.
     """
     path, places = layout.installed(), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
@@ -193,7 +196,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Id, command and folder of every criterion that a command decides and that could be run."""
+    """Return id, command and folder of every criterion that a command decides and that can be run."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -229,7 +232,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     out, err = HeadTail(65_536, 65_536), HeadTail(65_536, 65_536)
     wished = settings_from(verification.task.policy.raw.get("sandbox"))
     try:
-        # compiled code that lies beside its source may be of another source
+        # compiled code beside a source may belong to another version of it
         with TemporaryFolder() as compiled:
             variables = {"LTH_TASK_DIR": verification.layout.root, "PYTHONPYCACHEPREFIX": compiled.path}
             if verification.installed and verification.installed.plugins:
@@ -297,7 +300,7 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """The parts of a file that count: of a worker's output what it printed, and nothing when it failed."""
+    """Return the parts of a file that count; of a worker's output only its streams, and nothing if it failed."""
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -326,7 +329,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
         "criterionId": latest.criterion,
     }
     if said is None:
-        return _result("fail", f"only a worker says so; a person decides it: {_WORD}", evidence=shown)
+        return _result("fail", f"only a worker says so; a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:
         return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)
@@ -343,7 +346,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """A file that a worker has bent: what speaks against the criterion that stands on it."""
+    """Objection to a criterion: a worker has weakened a file that it depends on."""
 
     __slots__ = ()
 
@@ -357,17 +360,17 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """Whether the file is still as the worker left it; a person may have edited it."""
+        """True while the file is as the worker left it; a person may have edited it."""
         return digest_of(content_of(self.path)) == self.raw["after"]
 
 
 def standing(layout: LongTaskLayout) -> list[Objection]:
-    """The objections that hold now."""
+    """Return the objections that hold now."""
     return [each for each in written(layout) if each.stands]
 
 
 def written(layout: LongTaskLayout) -> list[Objection]:
-    """Every objection on record; a record that cannot be read is none."""
+    """Return every recorded objection; an unreadable record counts as empty."""
     if not os.path.lexists(os.path.join(layout.root, FILE)):
         return []
     try:
@@ -383,7 +386,7 @@ def written(layout: LongTaskLayout) -> list[Objection]:
 
 
 def content_of(path: str) -> bytes | None:
-    """The content of a regular file; ``None`` for anything else, and when it cannot be read."""
+    """Return the content of a regular file; ``None`` for anything else, and if it cannot be read."""
     try:
         return files.read_bytes(path)
     except (HarnessError, OSError, ValueError):
@@ -391,7 +394,7 @@ def content_of(path: str) -> bytes | None:
 
 
 def digest_of(content: bytes | None) -> str:
-    """Tells a content from every other; empty for none."""
+    """Return the SHA-256 digest of a content; empty for ``None``."""
     from agent_harness.kernel import digest
 
     return "" if content is None else digest.sha256(content)

@@ -1,8 +1,8 @@
-"""Files that the criteria's commands name or load: what a slice has made of them since it began.
+"""Files that the criteria's commands name or load, and their changes since a slice began.
 
-A script or a test that a criterion stands on may get additions from a worker. Weakened, deleted or rewritten, it proves
-nothing: the criterion fails with the reason, in this run and in every later `verify`, until the file is as it was, a
-person has edited it, or ``workerPolicy.mayChange`` names it. ``sessions/guard.json`` holds what was found.
+A worker may add to a script or test that a criterion depends on. If it weakens, deletes or rewrites one, the criterion
+fails with the reason, in this run and every later `verify`, until the file is restored, a person has edited it, or
+``workerPolicy.mayChange`` names it. ``sessions/guard.json`` holds the objections.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from agent_harness.verification.judge import examine
 from agent_harness.verification.verdict import CRITICAL, FAST, Verdict
 
 Stop = Callable[[], bool]
-_KEPT_BYTES = 8 << 20  # of what is kept outside of the task while a slice runs
+_KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         return {
             "criterion": self.criterion,
             "command": self.command,
@@ -54,7 +54,7 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """What ``as_record`` wrote; ``None`` for anything else."""
+        """Return the object that ``as_record`` wrote; ``None`` for anything else."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -70,7 +70,7 @@ def _kept_at(layout: LongTaskLayout) -> str | None:
 
 
 class CriteriaGuard:
-    """What the criteria stand on at the beginning of a slice."""
+    """Files that the criteria depend on, as they were at the beginning of a slice."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -82,7 +82,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """The guard of a slice whose run was killed, with what it had seen; ``None`` where none is left."""
+        """Return the guard of a slice whose run was killed, with its recorded files; ``None`` if there is none."""
         path = _kept_at(layout)
         if path is None or not os.path.lexists(path):
             return None
@@ -95,7 +95,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Looks at what is installed where the commands may run, before a worker starts."""
+        """Record the installed software where commands may run, before a worker starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -103,13 +103,13 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """What a slice has changed of that stays a change for the next one."""
+        """Record the changes that a slice made to it, so that they stay changes for the next slice."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed()):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Keeps it until the slice has ended, where no worker is sent: a killed run is looked at by the next one."""
+        """Keep the files outside the task until the slice has ended, so that the next run can check a killed one."""
         if path := _kept_at(self._layout):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -119,7 +119,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Writes down what speaks against the criteria now that the worker is gone."""
+        """Write the objections to the criteria, once the worker has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
@@ -156,11 +156,11 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """The report on a claim, with what speaks against commands that passed: each criterion then says why it fails.
+    """Return the report on a claim, with objections to commands that passed; each such criterion then fails.
 
-    In a git repository they are run again in a checkout: under watch, on the code before the first slice, and with
-    other expected values. The ``grade`` of each, and its ``basis``, are in the report. A report that fails already
-    stays as it is.
+    In a git repository they are run again in a checkout: under observation, on the code before the first slice, and
+    with other expected values. Each check gets its ``grade`` and ``basis``. A report that fails already is returned as
+    it is.
     """
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
@@ -181,7 +181,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 with session_folder.as_committed(layout, git, ref) as candidate:
                     found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
-                log.warn(f"the tests were not looked through: {error.message}")
+                log.warn(f"the tests were not examined: {error.message}")
                 continue
             if found.reasons:
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
@@ -193,15 +193,15 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """The word for a command that passed in its folder."""
+    """Return the grade of a command that passed in its folder."""
     if not found.accepted:
-        return Grade(CHECKED, "it passes in the folder, and fails in a checkout of the work")
+        return Grade(CHECKED, "it passes in the folder, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
     return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """The report, in which a command fails that passes on unchanged work, or that proves less than is required."""
+    """Fail each command that passes on unchanged work, or proves less than required; return the report."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -209,18 +209,18 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
             each |= {"status": "fail", "message": ASKS_IF_DONE}
         elif policy.needs_proof and each.get("grade") != PROVEN:
             why = each.get("basis") or "it did not run on the code before"
-            each |= {"status": "fail", "message": f"it passes, and the task needs a proof (requires: proven): {why}"}
+            each |= {"status": "fail", "message": f"it passes, but the task needs a proof (requires: proven): {why}"}
     if any(each["status"] != "pass" for each in report["checks"]):
         report["status"] = "fail"
     return report
 
 
 def _plain(message: str) -> str:
-    """The message in the setting's own words, and with nothing that JSON cannot hold."""
+    """Return the message with the name of this protocol's setting, and only characters that JSON can hold."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """The files below a folder, without what the harness keeps; ``None``: too many, and nothing is guarded."""
+    """Return the files below a folder, without the harness's own; ``None`` if too many, so that none is guarded."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

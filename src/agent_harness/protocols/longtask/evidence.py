@@ -1,10 +1,10 @@
-"""Evidence: what an item is, when two are the same, the window in the checkpoint, what leaves it, and whose word it is.
+"""Evidence: items, their identity, the window in the checkpoint, the archive, and items confirmed by a person.
 
-The contract is a person's word as well: what a worker has made of it counts only once a person has accepted it.
+The contract counts as a person's word as well: a worker's change to it counts only once a person has accepted it.
 
-A manual criterion is a person's to decide. From the first slice on, ``words.jsonl`` in the task's folder outside of it
-(``kernel/trusted_state.py``) names each item that was there before a worker, or that a person's command has recorded
-since. A task without this file, made elsewhere or never run here, is believed as it is found. Source: ``longtask.md``
+A person decides manual criteria. From the first slice on, ``words.jsonl`` in the task's state folder outside the task
+(``kernel/trusted_state.py``) names each item that existed before a worker started, or that a person's command has
+recorded since. A task without this file, made elsewhere or never run here, is trusted as it is. Source: ``longtask.md``
 3.3, 12, 13.
 """
 
@@ -44,17 +44,17 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""The members of an item in the order in which they are written."""
+"""Members of an item in written order."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """The item with its known members in their order, the others behind them, and none that is absent (``None``)."""
+    """Return the item with its known members in order, then the others; members that are ``None`` are dropped."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Archived items, then the window, none twice; and how many damaged lines of the archive were passed over."""
+    """Return archived items, then the window, without duplicates; and the number of damaged archive lines skipped."""
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -62,9 +62,9 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Puts items into the window; what no longer fits goes to the archive. True when something was archived.
+    """Add items to the window, and archive the overflow; return True if something was archived.
 
-    An item that is in the window already is passed over. ``OutsideTask`` when the archive would lie elsewhere.
+    An item that is already in the window is skipped. Raise ``OutsideTask`` if the archive would lie outside the task.
     """
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
@@ -96,13 +96,13 @@ def _archive(change: CheckpointChange, items: list[JsonObject]) -> None:
     }
 
 
-# ---- whose word it is
+# ---- items confirmed by people
 
 _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Before a worker starts: what there is by now counts as the word of people. Does nothing where that is done."""
+    """Before a worker starts, record all present items as confirmed by people; do nothing if already recorded."""
     home = layout.home(make=True)
     path = home and os.path.join(home, _WORDS)
     if path and not os.path.lexists(path):
@@ -111,13 +111,13 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """A person's command has recorded this item."""
+    """Record that a person's command has recorded this item."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """The digests of the items that are people's word; ``None`` for a task on which no worker was ever started here."""
+    """Return the digests of items confirmed by people; ``None`` for a task on which no worker was started here."""
     path = _words(layout)
     if path is None:
         return None
@@ -125,7 +125,7 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Whether an item is a person's word, by what ``believed`` answered."""
+    """Return True if a person confirmed the item, by the result of ``believed``."""
     return known is None or _digest(item.raw) in known
 
 
@@ -141,9 +141,9 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """A person has written ``task.json`` so; ``None`` forgets what was accepted, so that the next run believes it.
+    """Record ``task.json`` as accepted by a person; ``None`` forgets it, so that the next run accepts it.
 
-    ``begun``: by its folder, the commit of each repository before the first slice.
+    ``begun``: the commit of each repository before the first slice, by folder.
     """
     home = layout.home(make=contract is not None)
     if not home:
@@ -156,9 +156,9 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """The contract of a task that no worker has seen yet is believed as it is found, and so is the code.
+    """Accept the contract and the code as they are, if no worker has seen the task yet.
 
-    ``commit`` is what is checked out in the work tree ``top``, where the worker works.
+    ``commit`` is checked out in the worktree ``top``, in which the worker works.
     """
     home = layout.home()
     known = begun_at(layout)
@@ -169,7 +169,7 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """By its folder, the commit of each repository before the first slice."""
+    """Return the commit of each repository before the first slice, by folder."""
     home = layout.home()
     try:
         found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
@@ -179,7 +179,7 @@ def begun_at(layout: LongTaskLayout) -> dict[str, str]:
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """The members of ``task.json`` that are not as a person has accepted them; none while nobody has."""
+    """Return the members of ``task.json`` that differ from the accepted contract; none if none was accepted."""
     home = layout.home()
     path = os.path.join(home, _CONTRACT) if home else ""
     if not os.path.isfile(path):

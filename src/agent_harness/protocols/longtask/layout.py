@@ -1,26 +1,26 @@
-"""Where every file of a long task is; nobody else writes these names.
+"""Paths of all files of a long task; no other module spells these names.
 
     TASK_DIR/
       task.json                 the contract; written by `lth init` and by people
       checkpoint.json           the state from which any worker resumes
       harness.md                operating rules for people and workers
       runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
-      runs/verdicts/            what the commands of judged claims printed
-      sessions/STAMP/           what one worker's session left: transcript, recording, rescue point
+      runs/verdicts/            output of criteria's commands
+      sessions/STAMP/           one worker's session: transcript, recording, rescue point
       evidence/                 worker output, manifests, archive, handoff notes, files of people
       artifacts/                generated results
-      .lth.lock                 the lease of the run under way
+      .lth.lock                 the lease of the current run
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
       contract.json             ``task.json`` as a person has accepted it: ``evidence``
       course.jsonl              the events that say whether it is done, and what it has cost: ``log``
-      slice.json                what the criteria stood on when the slice under way began: ``criteria_guard``
-      installed.json            what was installed where commands run when a slice began: ``criteria_guard``
+      slice.json                files of the criteria when the current slice began: ``criteria_guard``
+      installed.json            software where commands run when a slice began: ``criteria_guard``
       starts.jsonl              each start of a worker: ``supervision/dispatch.py``
-      words.jsonl               whose word an item of evidence is: ``evidence``
-      verdicts.jsonl            what was said of each claim, for ever: ``session/ledger.py``
-      now.json                  what the slice under way does
-      place.json                which task this is
+      words.jsonl               evidence confirmed by people: ``evidence``
+      verdicts.jsonl            the verdict on each claim, for ever: ``session/ledger.py``
+      now.json                  the current slice
+      place.json                the path of the task
 
 Source: ``longtask.md`` 1.
 """
@@ -32,22 +32,22 @@ import os
 from agent_harness.errors import HarnessError
 
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
-"""Where evidence goes that has left the window, unless the contract names another place."""
+"""Archive for evidence that has left the window, unless the contract names another one."""
 
 
 class OutsideTask(HarnessError):
-    """A path leaves the task directory; nothing was written."""
+    """Error: a path leaves the task directory; nothing was written."""
 
     code = "outside_task"
 
 
 def file_stamp(timestamp: str) -> str:
-    """A timestamp as part of a file name: ``2026-05-17T12-35-54-111Z``."""
+    """Return a timestamp in a form for file names: ``2026-05-17T12-35-54-111Z``."""
     return timestamp.replace(":", "-").replace(".", "-")
 
 
 class LongTaskLayout:
-    """The paths of one task, absolute; plain strings, since `lth next` starts in milliseconds."""
+    """Absolute paths of one task; plain strings, since `lth next` starts in milliseconds."""
 
     __slots__ = ("root",)
 
@@ -78,13 +78,13 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """What the command of a criterion printed when a claim was judged: ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria's commands during verification: ``N-criterion-ID.txt``."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Where the verdicts are; among the logs of the task where no place outside can be written.
+        """Return the path of the verdicts; among the task's logs if no state folder can be written.
 
-        Without ``make``, for reading, nothing is made.
+        With ``make=False``, for reading, nothing is created.
         """
         from agent_harness.kernel import trusted_state
 
@@ -110,12 +110,12 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def installed(self, *, make: bool = False) -> str | None:
-        """Where it is kept what was installed before a slice; ``None`` where there is no place outside of the task."""
+        """Return the path of the record of installed software; ``None`` if there is no state folder."""
         home = self.home(make=make)
         return os.path.join(home, "installed.json") if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """The folder outside of the task, of which no worker is told; ``None`` where there is none, or no place."""
+        """Return the state folder outside the task, unknown to workers; ``None`` if there is none."""
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -123,18 +123,18 @@ class LongTaskLayout:
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """The log of one UTC date, ``YYYY-MM-DD``; a longer timestamp will do."""
+        """Return the log of one UTC date, ``YYYY-MM-DD``; a longer timestamp is accepted."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
     def said(self) -> str:
-        """What runs have said to people."""
+        """Log of messages that runs have shown to people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
-        """The absolute path of a file of the task, also when it does not exist yet.
+        """Return the absolute path of a file of the task, also if it does not exist yet.
 
-        ``OutsideTask`` when it leaves the task directory, by its own words or through a link.
+        Raise ``OutsideTask`` if it leaves the task directory, by its text or through a link.
         """
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
@@ -146,5 +146,5 @@ class LongTaskLayout:
         return absolute
 
     def relative(self, path: str) -> str:
-        """A path below the task directory as records name it, with ``/`` between its parts."""
+        """Return a path relative to the task directory, as records write it."""
         return os.path.relpath(path, self.root)

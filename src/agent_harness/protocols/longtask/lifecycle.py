@@ -1,4 +1,4 @@
-"""What is due now: run, wait, done or needs-human. Pure: a checkpoint and a time in, a decision out.
+"""Scheduling decision: run, wait, done or needs-human. Pure: takes a checkpoint and a time, returns a decision.
 
 Source: ``longtask.md`` 4.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """What is due, why, and in how many whole seconds the answer may be another one."""
+    """Decision, its reason, and the whole seconds until it may change."""
 
     __slots__ = ("decision", "reason", "wait_seconds")
 
@@ -29,7 +29,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Whole seconds from now, rounded up; 0 when the moment has passed."""
+    """Return the whole seconds from ``now``, rounded up; 0 if the moment has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
@@ -72,11 +72,11 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
 )
 """Condition, decision and reason; the first condition that holds decides."""
 
-_OTHERWISE = ("needs-human", "checkpoint status is {status}")  # no checkpoint that passed its check comes here
+_OTHERWISE = ("needs-human", "checkpoint status is {status}")  # a valid checkpoint never gets here
 
 
 def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
-    """What is due now, by the first row that holds."""
+    """Return the decision of the first row that holds."""
     found = (row[1:] for row in ROWS if row[0](checkpoint, now))
     decision, reason = next(found, _OTHERWISE)
     until = moment(checkpoint.raw.get("blockedUntil"))
@@ -85,7 +85,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """The checkpoint as it is once its blocked window is over; another status stays as it is. A copy."""
+    """Return a copy of the checkpoint as it is after its blocked time; other statuses stay as they are."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -94,12 +94,12 @@ def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
 
 
 def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
-    """Whether a worker waits for its rate limit to end."""
+    """Return True if a worker waits for its rate limit to end."""
     found = checkpoint.cooldowns.get(worker)
     until = found.until if found else None
     return until is not None and until > now
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """The workers whose cooldown is over, or has no valid end, in the order of the checkpoint."""
+    """Return the workers whose cooldown is over or has no valid end, in the order of the checkpoint."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

@@ -1,4 +1,4 @@
-"""The log of events and the archive of evidence: lines that are only ever added to, and read past any damage.
+"""Log of events and archive of evidence: append-only lines; damaged ones are skipped when reading.
 
 Source: ``longtask.md`` 3.4, 6, 12, 15.
 """
@@ -29,7 +29,7 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Until it is left, ``say`` gets the lines for a person: where more stands on a terminal than lines."""
+    """Send lines for a person to ``say`` until the returned stack is closed, for a terminal that shows a live view."""
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -39,33 +39,33 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """One line for a person on stderr; stdout carries the answer alone."""
+    """Print one line for a person on stderr; stdout carries only the answer."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
     try:
         sys.stderr.write(f"{line}\n")
-    except (OSError, ValueError):  # nobody reads it
+    except (OSError, ValueError):  # there is no reader
         return
 
 
 def warn(text: str) -> None:
-    """The same, as a warning."""
+    """Print a warning for a person on stderr."""
     from agent_harness.kernel.terminal import one_line
 
     tell(f"lth: warning: {one_line(text)}")
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Adds one event to the log of its UTC day; false, with a warning, when it does not fit the table of events.
+    """Append one event to the log of its UTC day; return False, with a warning, if it does not fit the schema.
 
-    What says whether the task ``task_id`` is done, and what it has cost, is also kept where no worker is sent. A clock
-    that was set back goes on with the last day: what is written last stays the last line of the last file.
+    Events that decide whether the task ``task_id`` is done, and its cost, are also kept outside the task. If the clock
+    was set back, the last day goes on, so that the latest event stays the last line of the last file.
     """
     misfits = records.event_problems(record)
     at = record.get("at")
     if not misfits and (not isinstance(at, str) or records.moment(at) is None):
-        misfits = [f"event.at is no timestamp: {at}"]
+        misfits = [f"event.at must be a timestamp, got {at}"]
     if misfits:
         warn(f"an event was not written: {'; '.join(misfits)}")
         return False
@@ -83,14 +83,14 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
     try:
         layout.inside(layout.relative(path), "runs")
         return max([path, *days(layout)[-1:]])
-    except HarnessError:  # whoever writes says what is wrong with that place
+    except HarnessError:  # the writer reports the error
         return path
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raises, before anything is written, where the log of a day cannot be kept: no folder, no file, or a way out.
+    """Raise, before anything is written, if the log of a day cannot be kept.
 
-    ``OutsideTask``, or ``StateDamaged`` for what is in its place.
+    ``OutsideTask`` if it leaves the task; ``StateDamaged`` if something else than a folder or a regular file is there.
     """
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
@@ -98,16 +98,16 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
         try:
             mode = os.lstat(place).st_mode
         except OSError:
-            return  # it is made with the first event
+            return  # created with the first event
         if not fits(mode) and not (place == layout.runs and os.path.isdir(place)):
-            raise StateDamaged(f"{place} is not what it should be, a {_KINDS[fits]}", hint="move it away")
+            raise StateDamaged(f"{place} is not a {_KINDS[fits]}", hint="move it away")
 
 
 ENDS = ("worker_completed", "worker_failed")
-"""Events with which a slice ends."""
+"""Events that end a slice."""
 COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
 """The members of a usage besides ``costUsd``: input that was read from a cache is in ``cachedTokens`` alone, and the
-total is input and output without it. What a worker does not say is ``None``."""
+total is input and output without it. Members that a worker does not report are ``None``."""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
@@ -116,7 +116,7 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
-    """The events as rows of a log, the newest first."""
+    """Yield the events as rows of a log, newest first."""
     from agent_harness.kernel import journal
 
     for path in reversed(days(layout)):
@@ -128,7 +128,7 @@ def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """(when, what) of a line of the log."""
+    """Return time and text of a line of the log; ``None`` for a damaged one."""
     record = _record(line, ("type", "at"))
     return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
 
@@ -137,7 +137,7 @@ def _said(record: JsonObject) -> str:
     return "  ".join(f"{name}={record[name]}" for name in _TOLD if record.get(name))
 
 
-# ---- what is kept of it outside of the task, in the folder of ``kernel/trusted_state.py``
+# ---- events kept outside the task, in the state folder of ``kernel/trusted_state.py``
 
 _COURSE = "course.jsonl"
 _BEGUN = "course_begun"
@@ -145,7 +145,7 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Keeps an event that decides; the first is the start of a worker. What a worker says itself is not kept."""
+    """Keep a deciding event outside the task, from the first worker start on; skip what a worker records itself."""
     from agent_harness.kernel import journal
 
     kind = record["type"]
@@ -163,14 +163,14 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Forgets what is kept of a task whose place another one takes."""
+    """Forget the kept events of a task that a new one replaces."""
     home = layout.home()
     if home and os.path.lexists(os.path.join(home, _COURSE)):
         os.unlink(os.path.join(home, _COURSE))
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
-    """What is kept of the task, the newest first."""
+    """Yield the kept records of the task, newest first."""
     from agent_harness.kernel import journal
 
     home = layout.home()
@@ -181,7 +181,7 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """The events that say whether the task is done, the newest first: those that are kept, else those of the log."""
+    """Yield the events that decide whether the task is done, newest first: kept ones, else those of the log."""
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -192,7 +192,7 @@ def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
 
 
 def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Whether this process was started by a worker of the task, or by a command that proves it."""
+    """Return True if a worker of the task, or a command that proves it, started this process."""
     from agent_harness.kernel import owner
 
     root = os.path.realpath(layout.root)
@@ -201,7 +201,7 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def refuse_workers(layout: LongTaskLayout, command: str) -> None:
-    """``Refused`` for a worker of the task that calls a command which is a person's decision."""
+    """Raise ``Refused`` if a worker of the task calls a command that is a person's decision."""
     if worker_speaks(layout):
         from agent_harness.errors import Refused
 
@@ -215,7 +215,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Every event, the one written last first, whatever time it bears; damaged lines are passed over silently."""
+    """Yield every event, last written first, whatever its time; damaged lines are skipped silently."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -224,9 +224,9 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """How many workers were started on the task, and what those cost that say it, in USD.
+    """Return the number of workers started on the task, and their reported cost in USD.
 
-    By the log, or by what is kept outside of the task where that says more.
+    Counted from the log, or from the records kept outside the task if those say more.
     """
     started, cost = 0, 0.0
     for path in days(layout):
@@ -247,10 +247,9 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """The sum over every worker that was started: of how many it is known, of how many not, tokens, cost.
+    """Return the usage of all started workers: known and unknown runs, tokens and cost.
 
-    One that never ended, or has not yet, is of those that do not say it. The cost is ``None`` as soon as one of the
-    known runs does not say it.
+    A worker without an end counts as unknown. The cost is ``None`` if any known run does not report it.
     """
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
@@ -263,14 +262,14 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
 
 
 def days(layout: LongTaskLayout) -> list[str]:
-    """The files of the log, oldest first. ``OutsideTask`` where the folder leads out of the task."""
+    """Return the files of the log, oldest first. Raise ``OutsideTask`` if the folder leads out of the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
 def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
-    """Every event, by time, and how many damaged lines were passed over."""
+    """Return every event, by time, and the number of damaged lines skipped."""
     found: list[LogEvent] = []
     skipped = 0
     for path in days(layout):
@@ -282,9 +281,9 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 
 
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """The archived evidence items, oldest first, none twice, and how many damaged lines were passed over.
+    """Return the archived evidence, oldest first, without duplicates, and the number of damaged lines skipped.
 
-    ``OutsideTask`` when the checkpoint names an archive elsewhere.
+    Raise ``OutsideTask`` if the checkpoint names an archive outside the task.
     """
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
@@ -296,7 +295,7 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """The records of a file, and how many of its lines hold none; each of those gets a warning.
+    """Return the records of a file, and the number of lines without one; warn about each of these.
 
     A record is an object whose members ``texts`` are strings. A missing file has none.
     """
@@ -306,7 +305,7 @@ def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
         record = _record(line, texts)
         if record is None:
             skipped += 1
-            warn(f"{path}:{number} is damaged and was passed over")
+            warn(f"{path}:{number} is damaged and was skipped")
         else:
             found.append(record)
     return found, skipped
@@ -335,7 +334,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Appends the items that leave the window. ``OutsideTask`` when the contract names a place elsewhere."""
+    """Append items that leave the window. Raise ``OutsideTask`` if the contract names an archive outside the task."""
     from agent_harness.kernel import journal
 
     path = layout.inside(task.archive_path, "evidencePolicy.archivePath")

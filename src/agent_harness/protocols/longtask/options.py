@@ -1,4 +1,4 @@
-"""The options of each command, typed: read once from the words that were given. Each error names the option.
+"""Options of each command, typed and read once from the given words. Each error names the option.
 
 Source: ``longtask.md`` 2.
 """
@@ -27,36 +27,36 @@ NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """The text of an option; ``None`` when it was not given."""
+    """Return the text of an option; ``None`` if it was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """A text that is kept, its secrets masked; ``None`` when it was not given."""
+    """Return a text that will be stored, with its secrets masked; ``None`` if it was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """The text of an option; ``None`` also when it is blank."""
+    """Return the text of an option; ``None`` if it was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
 
 def flag(words: Words, name: str) -> bool:
-    """Whether a flag is on."""
+    """Return True if a flag is on."""
     return words.get(name) is True
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """A list written with commas: each part trimmed, empty ones dropped. ``None`` when it was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated list; ``None`` if it was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """A text that is not blank; ``None`` when it was not given."""
+    """Return a text; ``None`` if it was not given. Raise ``UsageError`` if it is blank."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -64,7 +64,7 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """One word of a set; ``None`` when it was not given."""
+    """Return one of the ``known`` words; ``None`` if it was not given."""
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -72,7 +72,7 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """A whole number from 1; ``None`` when it was not given."""
+    """Return a whole number from 1; ``None`` if it was not given."""
     found = text(words, name)
     if found is None:
         return None
@@ -82,7 +82,7 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """A finite number, whole where it is written so; ``None`` when it was not given."""
+    """Return a finite number, as ``int`` if it is whole; ``None`` if it was not given."""
     found = text(words, name)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """A wait in seconds, not negative and at most 31 days; ``None`` when it was not given."""
+    """Return a wait in seconds, not negative and at most 31 days; ``None`` if it was not given."""
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -107,7 +107,7 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """A whole number; ``None`` when it was not given."""
+    """Return a whole number; ``None`` if it was not given."""
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -116,7 +116,7 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """A moment; ``None`` when it was not given."""
+    """Return a moment; ``None`` if it was not given."""
     found = text(words, name)
     if found is None:
         return None
@@ -130,7 +130,7 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """``init``: ``longtask.md`` 5."""
+    """Options of ``init``: ``longtask.md`` 5."""
 
     __slots__ = (
         *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
@@ -164,7 +164,7 @@ class InitOptions:
 
 
 class TickOptions:
-    """``tick``: ``longtask.md`` 8."""
+    """Options of ``tick``: ``longtask.md`` 8."""
 
     __slots__ = ("dry_run",)
 
@@ -173,7 +173,7 @@ class TickOptions:
 
 
 class RunOptions:
-    """``run`` and ``resume``: ``longtask.md`` 9, 10. ``oss`` is ``None`` when the contract decides."""
+    """Options of ``run`` and ``resume``: ``longtask.md`` 9, 10. ``oss`` is ``None`` if the contract decides."""
 
     __slots__ = (
         *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
@@ -203,7 +203,7 @@ class RunOptions:
 
 
 class RecordOptions:
-    """``record``: ``longtask.md`` 12."""
+    """Options of ``record``: ``longtask.md`` 12."""
 
     __slots__ = (
         *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
@@ -230,7 +230,7 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """``evidence``: ``longtask.md`` 12. ``members`` are those of the item, by their names in the file."""
+    """Options of ``evidence``: ``longtask.md`` 12. ``members`` are those of the item, named as in the file."""
 
     __slots__ = ("manifest_path", "members", "type")
 
@@ -238,7 +238,7 @@ class EvidenceOptions:
         kind = text(words, "type")
         if kind not in EVIDENCE_TYPES:
             known = f"Expected one of {', '.join(EVIDENCE_TYPES)}"
-            raise UsageError(f"Unsupported evidence type: {kind or ''}. {known}", hint="evidence DIR --type TYPE")
+            raise UsageError(f"Unsupported evidence type: {kind or ''}. {known}", hint="lth evidence DIR --type TYPE")
         at = at_time(words, "observed-at")
         free = ("command", "status", "text", "output", "note", "summary")
         self.type = kind
@@ -256,7 +256,7 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """``verify``: ``longtask.md`` 13."""
+    """Options of ``verify``: ``longtask.md`` 13."""
 
     __slots__ = ("timeout_seconds",)
 
@@ -265,7 +265,7 @@ class VerifyOptions:
 
 
 class RescueOptions:
-    """``rescue``: ``longtask.md`` 10.2."""
+    """Options of ``rescue``: ``longtask.md`` 10.2."""
 
     __slots__ = ("restore", "show")
 
@@ -277,7 +277,7 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """``classify``: ``longtask.md`` 11."""
+    """Options of ``classify``: ``longtask.md`` 11."""
 
     __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
 
@@ -293,7 +293,7 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """``health``: ``longtask.md`` 17."""
+    """Options of ``health``: ``longtask.md`` 17."""
 
     __slots__ = ("strict",)
 
@@ -302,7 +302,7 @@ class HealthOptions:
 
 
 class ListOptions:
-    """``ls``: ``longtask.md`` 19."""
+    """Options of ``ls``: ``longtask.md`` 19."""
 
     __slots__ = ("json",)
 
@@ -311,7 +311,7 @@ class ListOptions:
 
 
 class EventOptions:
-    """``summary`` and ``tail``: ``longtask.md`` 6. ``limit`` is ``None`` for the command's own."""
+    """Options of ``summary`` and ``tail``: ``longtask.md`` 6. ``limit`` is ``None`` for the command's default."""
 
     __slots__ = ("limit", "type")
 
@@ -321,7 +321,7 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """``schedule``: ``scale.md`` 9."""
+    """Options of ``schedule``: ``scale.md`` 9."""
 
     __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
@@ -335,7 +335,7 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """``openclaw-recipe``: ``longtask.md`` 17."""
+    """Options of ``openclaw-recipe``: ``longtask.md`` 17."""
 
     __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
 

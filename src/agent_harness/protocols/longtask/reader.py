@@ -1,4 +1,4 @@
-"""Where the records of a long task are for whoever looks at it, and what they say in the words of all protocols.
+"""Records of a long task for views, in the words of all protocols.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -27,7 +27,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """The records of one task, which is the one item of its view."""
+    """Records of one task, which is the only item of its view."""
 
     kind: Kind = "longtask"
 
@@ -37,23 +37,23 @@ class LongTaskSource:
         self._id = ""
 
     def home(self) -> str | None:
-        """The folder of the task outside of it."""
+        """Return the state folder outside the task; ``None`` if there is none."""
         return self._layout.home()
 
     def now(self) -> Sequence[Now]:
-        """The sessions that say there what they do."""
+        """Return the running sessions on record."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """A long task has one worker at a time."""
+        """Return ``None``: a long task has one worker at a time."""
         return None
 
     def state_files(self) -> Sequence[str]:
-        """All of which the state part is made; the log says whether a claim of ``done`` is proven."""
+        """Return all files behind the state; the log says whether a claim of ``done`` is proven."""
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """The task as it may be believed: a claim that is not verified is none."""
+        """Return the state of the task; an unverified claim does not count."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
@@ -98,14 +98,14 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """The log, day by day; none where its folder leads out of the task."""
+        """Return the daily log files; none if their folder leads out of the task."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """A slice for each worker that was started; it has ended once the log says how."""
+        """Return one session for each worker start; it has ended once the log has its end."""
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
@@ -115,7 +115,7 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """One for each worker that is an agent of ours."""
+        """Return the glob pattern of recordings; each worker that is a built-in agent has one."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]

@@ -1,7 +1,7 @@
-"""What the files of a long task hold: views that read safely, and every problem that a check can name.
+"""Contents of a long task's files: views that read safely, and a check that names every problem.
 
-The views stand on the dictionaries that were read and that are written again, so that unknown members survive. The
-tables of fields are in ``schema``. Source: ``longtask.md`` 3.
+The views wrap the dictionaries that were read and are written back, so that unknown members survive. The field tables
+are in ``schema``. Source: ``longtask.md`` 3.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
 DEFAULT_MAX_SLICES = 100
 DEFAULT_MAX_TASK_COST_USD = 100.0
 FAILING = ("fail", "failed", "error", "blocked")
-"""What an evidence item's ``status`` says when it proves nothing."""
+"""Values of an evidence item's ``status`` that prove nothing."""
 
 FILL_IN = "FILL IN: "
-"""How a text of a template begins that a person has to replace."""
+"""Beginning of a template's text that a person has to replace."""
 
-VERIFIED = "claim of done verified"  # the reason in the event of a `done` that was proven
-WITHDRAWN = "worker claimed done without verification"  # the reason in the event of a claim that was taken back
+VERIFIED = "claim of done verified"  # reason in the event of a proven `done`
+WITHDRAWN = "worker claimed done without verification"  # reason in the event of a withdrawn claim
 _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """The moment a timestamp names; ``None`` for anything but RFC 3339, a date, or a date and a time.
+    """Return the moment of a timestamp; ``None`` unless it is RFC 3339, a date, or a date and a time.
 
-    A date is its midnight, a time without an offset is UTC. ``longtask.md`` 2.9.
+    A date means its midnight; a time without an offset is UTC. ``longtask.md`` 2.9.
     """
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
@@ -53,22 +53,22 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Whether it is written ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``; weeks and runs of digits are not."""
+    """Return True for ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``; not for weeks or runs of digits."""
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """The text as an id: lower-case letters and digits, everything else one ``-``; ``otherwise`` when none is left."""
+    """Return the text as an id: lower-case letters and digits, all else one ``-``; ``otherwise`` if none is left."""
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """One JSON object, read safely: what is missing or of the wrong kind reads as absent.
+    """Safe view of one JSON object: a member that is missing or of the wrong kind reads as absent.
 
-    ``raw`` is what was read and what is written again, with every member that we do not know.
+    ``raw`` is the object as read and written back, with all unknown members.
     """
 
     __slots__ = ("raw",)
@@ -77,21 +77,21 @@ class RecordView:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        """A string that is not blank."""
+        """Return a string that is not blank; ``None`` for anything else."""
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, name: str) -> list[str]:
-        """The strings of a list."""
+        """Return the strings of a list."""
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """An object; an empty one that is not part of the record when there is none."""
+        """Return an object; if there is none, an empty one that is not part of the record."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """A list; an empty one that is not part of the record when there is none."""
+        """Return a list; if there is none, an empty one that is not part of the record."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -100,7 +100,7 @@ class RecordView:
 
 
 class Criterion:
-    """A success criterion; one that is only a text is decided by hand. ``longtask.md`` 3.1."""
+    """Success criterion; one given as plain text is decided by a person. ``longtask.md`` 3.1."""
 
     __slots__ = ("description", "id", "metric", "target")
 
@@ -114,13 +114,13 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """The target of the metric ``command``: ``command``, ``cwd`` and ``timeoutSeconds``."""
+        """Target of the metric ``command``: ``command``, ``cwd`` and ``timeoutSeconds``."""
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
 
 class Constraint:
-    """A constraint; one that is only a text is hard and about the scope. ``longtask.md`` 3.1."""
+    """Constraint; one given as plain text is hard and about the scope. ``longtask.md`` 3.1."""
 
     __slots__ = ("category", "description", "id", "patterns", "type")
 
@@ -135,7 +135,7 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """``workerPolicy``: who may run, who takes over, and what bounds them; names as they are written."""
+    """``workerPolicy``: allowed workers, the fallback worker, and their limits; names as written."""
 
     __slots__ = ()
 
@@ -149,22 +149,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Who takes over while the preferred worker is rate-limited."""
+        """Worker that takes over while the preferred one is rate-limited."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """The files that a criterion stands on and that a worker may rewrite all the same."""
+        """Files that a criterion depends on and that a worker may still rewrite."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """Whether a person has said beforehand that the task may be done already."""
+        """True if a person has said beforehand that the task may be done already."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """Whether commands that are only *checked* are not enough."""
+        """True if commands that are only *checked* are not enough."""
         return self.text("requires") == "proven"
 
     @property
@@ -173,27 +173,27 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """How much is asked of tests; the variable is for whoever starts the run."""
+        """Strictness of test checks; the environment variable is for the person who starts the run."""
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
     @property
     def max_slices(self) -> int:
-        """How many workers may be started on the task in all."""
+        """Maximum number of worker starts on the task."""
         return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
 
     @property
     def max_task_cost_usd(self) -> float:
-        """How much all slices together may cost, as far as their workers say it."""
+        """Maximum cost of all slices in USD, as far as workers report it."""
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """How long a lease lasts without renewal."""
+        """Return the lifetime of a lease without renewal."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
 class Contract(RecordView):
-    """The contract."""
+    """Contents of ``task.json``."""
 
     __slots__ = ()
 
@@ -225,29 +225,29 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """The trusted working copy as it is written: ``context.repoPath``, else ``context.repository``."""
+        """Trusted working copy as written: ``context.repoPath``, else ``context.repository``."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
     @property
     def window(self) -> int:
-        """How many evidence items the checkpoint holds at most."""
+        """Maximum number of evidence items in the checkpoint."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
     def archive_path(self) -> str:
-        """Where writers put what leaves the window, as records name it."""
+        """Archive for items that leave the window, as records name it."""
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
     def fallback_wait_seconds(self) -> int:
-        """How long a rate limit without a reset time lasts."""
+        """Duration of a rate limit without a reset time, in seconds."""
         found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
     @property
     def wants_handoff(self) -> bool:
-        """Whether a note is written for whoever goes on after a rate limit."""
+        """True if a handoff note is written after a rate limit."""
         return self.section("rateLimitPolicy").raw.get("allowHandoffOnRateLimit") is not False
 
 
@@ -261,7 +261,7 @@ class EvidenceItem(RecordView):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What two recordings of the same evidence have in common."""
+        """Members that two recordings of the same evidence have in common."""
         found = self.raw.get
         members = (
             found("type"),
@@ -275,30 +275,30 @@ class EvidenceItem(RecordView):
 
     @property
     def criterion(self) -> object:
-        """The one criterion that it names."""
+        """Criterion that it names."""
         return self.raw.get("criterionId") or self.raw.get("criterion")
 
     def is_about(self, criterion: str) -> bool:
-        """Whether it is linked to a criterion."""
+        """Return True if it is linked to the criterion."""
         named = (self.raw.get("criterionId"), self.raw.get("criterion"), self.raw.get("id"))
         return criterion in named or criterion in self.items("criteria")
 
     @property
     def says_failed(self) -> bool:
-        """Whether its status says that it proves nothing."""
+        """True if its status says that it proves nothing."""
         status = self.raw.get("status")
         return isinstance(status, str) and status.strip().lower() in FAILING
 
     @property
     def proves(self) -> bool:
-        """Whether it may prove anything: what failed, and the output of a worker that failed, does not."""
+        """True if it may prove anything; failures and the output of a failed worker do not."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
 
 
 class Blocker(RecordView):
-    """What keeps a task from going on."""
+    """Reason why a task is blocked."""
 
     __slots__ = ()
 
@@ -308,18 +308,18 @@ class Blocker(RecordView):
 
 
 class Cooldown(RecordView):
-    """The rate limit of one worker."""
+    """Rate limit of one worker."""
 
     __slots__ = ()
 
     @property
     def until(self) -> datetime | None:
-        """When it ends; ``None`` without a valid time."""
+        """End; ``None`` without a valid time."""
         return moment(self.raw.get("blockedUntil"))
 
 
 class Checkpoint(RecordView):
-    """The state from which any worker resumes."""
+    """State from which any worker resumes."""
 
     __slots__ = ()
 
@@ -337,7 +337,7 @@ class Checkpoint(RecordView):
 
     @property
     def last_step(self) -> str | None:
-        """The step that was completed last."""
+        """Last completed step."""
         return self.text("lastCompletedStep")
 
     @property
@@ -351,17 +351,17 @@ class Checkpoint(RecordView):
 
     @property
     def evidence(self) -> list[EvidenceItem]:
-        """The window, oldest first."""
+        """Window, oldest first."""
         return [EvidenceItem(each) for each in self.items("evidence") if isinstance(each, dict)]
 
     @property
     def archived_count(self) -> object:
-        """How many items left the window, as it is written."""
+        """Number of items that left the window, as written."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property
     def cooldowns(self) -> dict[str, Cooldown]:
-        """By worker."""
+        """Cooldowns by worker."""
         found = self.section("workerCooldowns").raw.items()
         return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
 
@@ -400,7 +400,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Everything that is wrong with a task, one line each, none twice; empty when it can be worked on."""
+    """Return every problem of a task, one line each, without duplicates; empty if it is usable."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -408,7 +408,7 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Each field that says what the template says, one line each; empty when a person has filled the contract in."""
+    """Return one line for each field that still has the template's text; empty if all are filled in."""
     if not isinstance(task, dict):
         return []
     found = [("objective", task.get("objective"))]
@@ -423,12 +423,12 @@ def unfilled(task: object) -> list[str]:
 
 
 def event_problems(record: object) -> list[str]:
-    """Why a record may not go into the log; empty when it may."""
+    """Return the reasons why a record may not go into the log; empty if it may."""
     return schema.misfits(record, schema.RUN_EVENT, "event")
 
 
 def manifest_problems(record: object) -> list[str]:
-    """Why a record is no evidence manifest; empty when it is one."""
+    """Return the reasons why a record is not an evidence manifest; empty if it is."""
     return schema.misfits(record, schema.EVIDENCE_MANIFEST, "manifest")
 
 

@@ -1,9 +1,9 @@
-"""Recovery: what the next run does with what the run before left behind, as one table, and what it clears away.
+"""Recovery: one table of what the next run does with the leftovers of the previous one, and their cleanup.
 
-    lease that is over      retired (``run.lease_file``)
-    worker that goes on     ended, when its run id proves that it belongs to that lease
-    temporary files         removed, when whoever wrote them is dead
-    checkpoint, log         as they are: a checkpoint is old or new, a torn line is passed over
+    expired lease           retired (``run.lease_file``)
+    worker that goes on     ended, if its run id proves that it belongs to that lease
+    temporary files         removed, if their writer is dead
+    checkpoint, log         as they are: a checkpoint is old or new, a torn line is skipped
 
 Source: ``longtask.md`` 4, 14, 15.
 """
@@ -29,37 +29,37 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row: what was found (``None``: anything), the step that is taken, and why."""
+    """One row: the condition (``None``: anything), the step that is taken, and the reason."""
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
 
     def __init__(self, lease: str | None, due: str | None, unfinished: bool | None, step: str, reason: str) -> None:
         self.lease = lease  # none, held, unreadable, over
         self.due = due  # the decision of the checkpoint; "claimed" for a `done` that is not proven
-        self.unfinished = unfinished  # whether the last worker that was started never ended
+        self.unfinished = unfinished  # True if the last started worker never ended
         self.step = step
         self.reason = reason
 
 
 ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("held", None, None, "wait", "another run holds the lease"),
-    LeftoverRow("unreadable", None, None, "wait", "a lease that cannot be read counts until it is old"),
-    LeftoverRow(None, "claimed", None, "verify first", "a worker said done, and nobody verified it"),
-    LeftoverRow(None, "wait", None, "wait", "the blocked window is not over"),
+    LeftoverRow("unreadable", None, None, "wait", "an unreadable lease counts until it is old"),
+    LeftoverRow(None, "claimed", None, "verify first", "a worker claimed done, and the claim is not verified"),
+    LeftoverRow(None, "wait", None, "wait", "the blocked time is not over"),
     LeftoverRow(None, "done", None, "stop", "the task is complete"),
     LeftoverRow(None, "needs-human", None, "stop", "a person must decide"),
-    LeftoverRow("over", "run", True, "start again", "the run before died with its worker; its lease is retired"),
-    LeftoverRow("over", "run", False, "go on", "the run before died between two slices; its lease is retired"),
+    LeftoverRow("over", "run", True, "start again", "the last run died with its worker; its lease is retired"),
+    LeftoverRow("over", "run", False, "go on", "the last run died between two slices; its lease is retired"),
     LeftoverRow("none", "run", True, "start again", "the last worker that was started never ended"),
-    LeftoverRow("none", "run", False, "go on", "the last slice ended in order"),
+    LeftoverRow("none", "run", False, "go on", "the last slice ended normally"),
 )
-"""The first row that fits. Both ``start again`` and ``go on`` run the slice that ``nextStep`` names."""
+"""Rows; the first that fits decides. ``start again`` and ``go on`` both run the slice that ``nextStep`` names."""
 
 _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """The row of the table that fits."""
+    """Return the first row that fits."""
     return next(
         row
         for row in ROWS
@@ -68,7 +68,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Whether the last worker that was started never ended, by the log, oldest first."""
+    """Return True if the last worker start has no end, by the events, oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in _ENDS)
@@ -76,13 +76,13 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """Ends what is left of a run that died, and removes the halves of its writes. Call it with the lease in hand."""
+    """End the processes of a dead run, and remove its temporary files. Call it while holding the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 
         ended = end_orphans({"run_id": retired.get("runId")})
         also = f"; {ended} processes of its worker were ended" if ended else ""
-        log.warn(f"the run of {retired.get('owner') or 'somebody'} did not give its lease back{also}")
+        log.warn(f"the run of {retired.get('owner') or 'somebody'} did not release its lease{also}")
     with DirectoryLock(layout.root):
         for folder in (layout.root, layout.evidence, layout.runs):
             for name in os.listdir(folder) if os.path.isdir(folder) else ():

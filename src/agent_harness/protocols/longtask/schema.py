@@ -1,4 +1,4 @@
-"""The tables of fields of every record, as JSON Schemas; extra members always pass.
+"""Field tables of every record, as JSON Schemas; extra members always pass.
 
 The same tables are shipped as ``schemas/*.json`` for editors and other programs. Source: ``longtask.md`` 3.
 """
@@ -49,7 +49,7 @@ EVENT_TYPES = (
 )
 _WORKERS_AS_SOURCE = ("local-command", "openclaw-direct-model", "manual-review")  # other programs wrote them; 3.2
 
-# ---- the words of the tables
+# ---- parts of the tables
 
 _TEXT: JsonObject = {"type": "string"}
 _FULL_TEXT: JsonObject = {"type": "string", "pattern": "\\S"}  # the check says "missing string" by itself
@@ -286,7 +286,7 @@ EVIDENCE_MANIFEST = _object(
 
 
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
-    """Where a value does not fit a table, one line each, in the words of ``longtask.md`` 3.5."""
+    """Return one line for each value that does not fit a table, in the words of ``longtask.md`` 3.5."""
     if "anyOf" in table:
         return _union(value, table["anyOf"], path)
     if "const" in table:
@@ -304,17 +304,17 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number of JSON; true and false are none."""
+    """Return True for a JSON number; not for true and false."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def whole(value: object, default: int) -> int:
-    """A number without a fraction as an ``int``; the default for anything else."""
+    """Return a number without a fraction as an ``int``; the default for anything else."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: texts as they are, everything else as JSON."""
+    """Return a value as messages show it: text as it is, everything else as JSON."""
     return value if isinstance(value, str) else jsontext.line(value)
 
 
@@ -389,7 +389,7 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
 
 
 def documents() -> dict[str, JsonObject]:
-    """Every schema by the name of its file."""
+    """Return every schema by its file name."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {
         name: {"$schema": draft, "title": title, "description": description, **table}

@@ -1,11 +1,11 @@
-"""The files of a long task: read whole, changed under the lock of the directory, never left in a state that fails.
+"""Files of a long task: read whole, changed under the directory lock, never left in an invalid state.
 
 Readers take no lock and write nothing. A change reads again under ``flock``, is checked before anything is written, and
 lands in this order: kept files, archive, checkpoint, log. A crash in between leaves the state ahead of the log, never a
 claim without its evidence.
 
 The lock is ``flock`` on the task directory itself: it leaves no file and dies with its holder. It is held for
-milliseconds, around one change; the lease of a run is another thing. Source: ``longtask.md`` 3.5, 6, 12, 15.
+milliseconds, around one change; the lease of a run is separate. Source: ``longtask.md`` 3.5, 6, 12, 15.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class UnreadableFile(HarnessError):
-    """A file of the task is missing or holds no JSON."""
+    """Error: a file of the task is missing or does not hold JSON."""
 
     code = "unreadable"
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Whether the checkpoint is a link that leads out of the task or nowhere; nobody reads or writes through it."""
+    """Return True if the checkpoint is a link that leads out of the task or nowhere; it is never followed."""
     if not os.path.islink(layout.checkpoint):
         return False
     try:
@@ -50,7 +50,7 @@ def leaves(layout: LongTaskLayout) -> bool:
 
 
 def replace_link(path: str, content: bytes) -> None:
-    """Puts a file in the place of a link itself, whole or not at all."""
+    """Replace a link itself with a file, whole or not at all."""
     temporary = files.temporary_name(path)
     files.replace(temporary, content)
     try:
@@ -61,7 +61,7 @@ def replace_link(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The value in a JSON file, whatever it is. ``UnreadableFile`` when it is missing or no JSON."""
+    """Return the value in a JSON file. Raise ``UnreadableFile`` if it is missing or not JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
@@ -75,7 +75,7 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Half of a character, where another program cut a text, is read as a replacement character."""
+    """Return the JSON value; half of a character, left by a cut text, becomes a replacement character."""
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -86,7 +86,7 @@ def _loads(content: bytes) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Makes the folder of a file that is to be written. ``Refused`` when the disk says no."""
+    """Create the folder of a file that is to be written. Raise ``Refused`` if that fails."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -94,7 +94,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """The path, then the same with ``-2``, ``-3``… before its suffix, without end."""
+    """Yield the path, then the same with ``-2``, ``-3``… before its suffix, without end."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -104,7 +104,7 @@ def names(path: str) -> Iterator[str]:
 
 
 def create(path: str, content: bytes) -> bool:
-    """Writes a new file durably; false when the name is taken. A crash leaves it whole or empty."""
+    """Write a new file durably; return False if the name is taken. A crash leaves it whole or empty."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -120,7 +120,7 @@ def create(path: str, content: bytes) -> bool:
 
 
 class DirectoryLock:
-    """Excludes every other change of the same directory while it is held; a context manager, not to be nested."""
+    """Lock against every other change of the same directory; a context manager, not to be nested."""
 
     __slots__ = ("_descriptor", "root", "timeout_seconds")
 
@@ -130,7 +130,7 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Takes the lock. ``LockBusy`` after the timeout, ``Refused`` when it can never be had."""
+        """Take the lock. Raise ``LockBusy`` after the timeout, ``Refused`` if it cannot be taken at all."""
         from agent_harness.kernel.lock import await_lock  # readers need none
 
         try:
@@ -148,7 +148,7 @@ class DirectoryLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Gives the lock back. Safe to repeat."""
+        """Release the lock. Safe to repeat."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
@@ -162,7 +162,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """The task does not pass its check; ``errors`` says everything that is wrong, one line each."""
+    """Error: the task does not pass its check; ``errors`` has every problem, one line each."""
 
     code = "invalid_task"
 
@@ -172,14 +172,14 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """What an event that says `done` says of the proof."""
+    """Return the grade and basis for an event that says `done`; empty for other events."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change under way: the checkpoint it edits in place, and what is written with it."""
+    """One change in progress: the checkpoint, edited in place, and everything written with it."""
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
 
@@ -189,42 +189,42 @@ class CheckpointChange:
         self.checkpoint = checkpoint
         self.now = now
         self.dirty = False
-        self.damaged: str | None = None  # where the damaged checkpoint went that ``fallback`` stands in for
+        self.damaged: str | None = None  # copy of the damaged checkpoint that ``fallback`` replaces
         self.events: list[JsonObject] = []
         self.kept: dict[str, bytes] = {}  # absolute path -> content
         self.archived: list[JsonObject] = []  # evidence that leaves the window
-        self.verdict: ClaimVerdict | None = None  # on a claim of `done`: in the ledger before the checkpoint says so
+        self.verdict: ClaimVerdict | None = None  # on a claim of `done`; written before the checkpoint
 
     @property
     def at(self) -> str:
-        """The time of the change, as records write it."""
+        """Time of the change, as records write it."""
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Says that the checkpoint was changed: it gets its time, and is written."""
+        """Mark the checkpoint as changed: it gets the time of the change, and is written."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
     def event(self, kind: str, **members: object) -> None:
-        """A record for the log, written after the checkpoint."""
+        """Add a record for the log, written after the checkpoint."""
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """A name for a new file of the task, as records name it: ``-2``, ``-3``… is added when this one is taken."""
+        """Return a free name for a new file of the task; ``-2``, ``-3``… is added if this one is taken."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """A new file of the task, written before the checkpoint, under a free name, which is returned."""
+        """Add a new file of the task, written before the checkpoint; return its name, made free."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """The files of one task. ``now`` stands still in tests."""
+    """Files of one task. ``now`` is fixed in tests."""
 
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
@@ -234,13 +234,13 @@ class LongTaskStore:
         self._now = now
 
     def now(self) -> datetime:
-        """The present moment."""
+        """Return the present moment."""
         return self._now or clock.now()
 
     # ---- reading; takes no lock
 
     def load(self) -> tuple[Contract, Checkpoint]:
-        """The task as it is now. ``Unreadable``, or ``InvalidTask`` with everything that is wrong."""
+        """Return the task as it is now. Raise ``UnreadableFile``, or ``InvalidTask`` with every problem."""
         task = read_json(self.layout.task)
         if leaves(self.layout):
             raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
@@ -251,7 +251,7 @@ class LongTaskStore:
         return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
-        """Everything that is wrong with the task; empty when it loads."""
+        """Return every problem of the task; empty if it loads."""
         try:
             self.load()
         except InvalidTask as error:
@@ -261,14 +261,14 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Each field of the contract that says what the template says; empty also when it cannot be read."""
+        """Return one line for each field with the template's text; empty also if it cannot be read."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """The id in ``task.json``, also of a task that does not load; ``None`` when there is none."""
+        """Return the id in ``task.json``, also of a task that does not load; ``None`` if there is none."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -276,7 +276,7 @@ class LongTaskStore:
         return Contract(found).text("id") if isinstance(found, dict) else None
 
     def revision(self) -> str:
-        """Names contract and checkpoint as they are on disk."""
+        """Return a digest of contract and checkpoint as they are on disk."""
         from agent_harness.kernel import digest
 
         contents = (files.read_bytes(path) for path in (self.layout.task, self.layout.checkpoint))
@@ -286,22 +286,22 @@ class LongTaskStore:
             raise UnreadableFile(f"Cannot read the task: {error}") from None
 
     def events(self) -> tuple[list[LogEvent], int]:
-        """The log, by time, and how many damaged lines were passed over, each with a warning."""
+        """Return the log, by time, and the number of damaged lines skipped, each with a warning."""
         return log.events(self.layout)
 
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """The lock on the task directory, for milliseconds; a context manager. ``change`` takes it by itself."""
+        """Return the lock on the task directory, held for milliseconds. ``change`` takes it by itself."""
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Runs ``act`` on the checkpoint under the lock, and writes what it changed; returns what it returns.
+        """Run ``act`` on the checkpoint under the lock, and write its changes; return its result.
 
-        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint when
-        somebody edited the file meanwhile, so it has no other effect; what it raises drops everything. ``InvalidTask``,
-        and nothing written, when the task does not load or the new checkpoint would not. ``fallback`` stands in for a
-        checkpoint that is gone or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
+        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint if
+        somebody edited the file meanwhile, so it must have no other effect. If it raises, everything is dropped. Raise
+        ``InvalidTask``, with nothing written, if the task or the new checkpoint does not load. ``fallback`` replaces a
+        checkpoint that is missing or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
         ``change.damaged`` names it.
         """
         with self.exclusive():
@@ -332,7 +332,7 @@ class LongTaskStore:
             if content is not None:
                 self._write_checkpoint(change, content, unedited)
         except files.EditedMeanwhile:
-            for path in written:  # nothing names them
+            for path in written:  # nothing refers to them
                 os.unlink(path)
             raise
         for record in change.events:
@@ -358,7 +358,7 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """What stands in the place of the checkpoint; of a link that leaves the task, where it leads."""
+        """Return the damaged checkpoint's content; for a link out of the task, its target."""
         path = self.layout.checkpoint
         try:
             return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
@@ -366,7 +366,7 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """The new content. The write-side rule: what would not load again is not written. ``longtask.md`` 3.5."""
+        """Return the new content; raise ``InvalidTask`` if it would not load again. ``longtask.md`` 3.5."""
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -388,12 +388,14 @@ class LongTaskStore:
             files.replace(self.layout.checkpoint, content, before=unedited)
 
     def event(self, record: JsonObject) -> bool:
-        """Adds one event to the log of its day; false, with a warning, when it does not fit."""
+        """Append one event to the log of its day; return False, with a warning, if it does not fit."""
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Writes a new file of the task at once; its path as records name it. See ``CheckpointChange.keep`` for the
-        name."""
+        """Write a new file of the task at once; return its path as records name it.
+
+        See ``CheckpointChange.keep`` for the name.
+        """
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)
         make_folder(start)

@@ -1,7 +1,8 @@
-"""One worker on one slice, as a piece of work that the engine of every protocol walks.
+"""One worker on one slice, as work for the engine that all protocols share.
 
-Whatever the worker is, it is an agent here (``run.worker``), under the same monitors as all others. A slice has no
-fix rounds: its successor is the next slice, and what a cut-off worker claims is not believed.
+Every worker is an agent here (``run.worker``), under the same monitors as all others. A slice has no fix rounds: the
+next slice follows it. A claim of a worker that was cut off is not accepted.
+
 Source: ``longtask.md`` 10.2 - 10.5.
 """
 
@@ -67,33 +68,33 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """What a slice that ended well is worth: no claim of `done`, or one with the report on it."""
+    """Reports on the claim of a slice that ended well; none if it did not claim `done`."""
 
-    verified: dict[str, JsonObject] = field(default_factory=dict)  # report by the text of the checkpoint it is about
+    verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
     asks: bool = False
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing was claimed that does not hold."""
+        """True if every claim holds."""
         return all(report["status"] == "pass" for report in self.verified.values())
 
 
 class _Quiet:
-    """A journal that says only what nothing else tells: the answer, the output file and the log have the rest."""
+    """Journal that logs only retries; the answer, the output file and the log have everything else."""
 
     def say(self, line: str) -> None:
         return
 
     def event(self, event_type: str, **fields: object) -> None:
         if event_type == "provider_retry":
-            log.warn(f"the provider did not serve the worker ({fields.get('message')}); it is tried again")
+            log.warn(f"the provider did not serve the worker ({fields.get('message')}); trying again")
         if event_type == "client_retry":
             log.warn(str(fields.get("message")))
 
 
 class SliceWork:
-    """The worker that the run is about."""
+    """Requested worker of a run."""
 
     prefix = ""
     is_stand_in = False
@@ -117,7 +118,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Runs the worker to its end and settles it. Nothing of it is left when this returns, nor after a kill."""
+        """Run the worker to its end and record the result; leave no process behind, even after a kill."""
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -164,14 +165,14 @@ class SliceWork:
         finally:
             self._guard.looked_around()
 
-    # ---- what the worker is given
+    # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """The prompt of the slice."""
+        """Return the prompt of the slice."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """The one turn of a slice."""
+        """Return the only turn of a slice."""
         plan, lock = self.plan, self.slice.lock
         left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
@@ -195,7 +196,7 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Files of the working copy and of the task, without what the harness itself writes all the time."""
+        """Return changed files of working copy and task, without those that the harness keeps writing."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -210,7 +211,7 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """The refusal as the contract's classes see it."""
+        """Return the provider's refusal by the contract's classes; ``None`` if it is not a rate limit."""
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -220,14 +221,14 @@ class SliceWork:
             return None
         return RateLimited(message=found.summary, retry_after_seconds=found.retry_after_seconds)
 
-    # ---- how it ended
+    # ---- end of the worker
 
     def claimed(self) -> bool:
-        """False: what a worker claims that was cut off, or that failed, is not believed."""
+        """Return False: the claim of a worker that was cut off, or that failed, is not accepted."""
         return False
 
     def closed(self) -> Answer | None:
-        """Keeps the output, and checks what the criteria stand on; the end of a slice whose lease is lost."""
+        """Keep the output, and check the criteria's files; return the answer if the lease is lost."""
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -236,7 +237,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Whether a claim of `done` holds; ``None`` after any other end than exit 0."""
+        """Return the check of a claim of `done`; ``None`` after any end but exit 0."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -244,15 +245,15 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        """The end of a slice that went well."""
+        """Record the end of a slice that went well."""
         return self._finalized_well(ruling)
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """The same; its claim of `done` is taken back."""
+        """Record the end of a slice whose claim of `done` is withdrawn."""
         return self._finalized_well(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
-        """The end of a slice that failed, by its class, or of one that was cut short."""
+        """Record the end of a slice that failed, by its class, or that was interrupted."""
         try:
             return self._finalized_badly()
         except LeaseGone:
@@ -260,7 +261,7 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """The worker that has ended."""
+        """Ended worker, after its output is kept."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
@@ -286,7 +287,7 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """A rate limit has one end, for the checkpoint and for the account of the worker: that of the clock."""
+        """Set the same end of a rate limit in the checkpoint and the account clock: the clock's."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -309,12 +310,12 @@ class SliceWork:
         return self.slice.lost(self.known)
 
     def _streams(self) -> tuple[str, str]:
-        """What the worker said on each stream, redacted, without the JSON that a client puts around it."""
+        """Return stdout and stderr of the worker, redacted, without a client's JSON wrapper."""
         stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
     def _judged(self) -> Ran:
-        """The end of the worker in the words of the contract."""
+        """Return the result of the worker in the terms of the contract."""
         ran, outcome = self._ran, self._outcome
         if outcome is None:
             raise AssertionError("a turn has an outcome")
@@ -335,7 +336,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """What the slice began and ended with, and how it went in between."""
+        """Return start and end of the slice, and its course in between."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -346,7 +347,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """A worker that may not write, and tried to, has failed, whatever its exit status; of any other it is said."""
+        """Fail a read-only worker that was denied a tool, whatever its exit status; only warn for others."""
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -358,7 +359,7 @@ class SliceWork:
 
 
 def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
-    """Exit status and error line of a worker that was started."""
+    """Return exit status and error line of a worker that was started."""
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
@@ -369,7 +370,10 @@ def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
     if plan.run is None:
         return (process.exit_status(code) if code else STOPPED), _agents_error(outcome)
     if code is None or outcome.reason == "user_pause":
-        return STOPPED, "stopped" if outcome.reason == "user_pause" else "the worker went away; nobody saw its end"
+        return (
+            STOPPED,
+            "stopped" if outcome.reason == "user_pause" else "the worker disappeared; its exit status is unknown",
+        )
     return process.exit_status(code), f"killed by {_signal_name(-code)}" if code < 0 else None
 
 
@@ -398,13 +402,13 @@ def _limits(plan: Plan) -> SessionLimits:
     )
 
 
-# ---- another worker in the place of one that is rate-limited: the same slice, the same prompt (``longtask.md`` 10.5)
+# ---- fallback for a rate-limited worker: the same slice, the same prompt (``longtask.md`` 10.5)
 
 _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """The answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
+    """Return the answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -417,10 +421,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """A second worker, in the place of one that is rate-limited.
-
-    Its finalization is a part of the first one's answer.
-    """
+    """Second worker, instead of a rate-limited one; its result is a part of the first one's answer."""
 
     prefix = "fallback "
     is_stand_in = True
@@ -447,7 +448,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """What is known of the rate limit is written before the other worker starts, so that no crash forgets it."""
+    """Record the rate limit before the other worker starts, so that a crash cannot lose it."""
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

@@ -501,7 +501,7 @@ def _speaker() -> str:
 
 
 def _open(task: records.Task) -> None:
-    """Of one that waited for a person only the attempts count that were made."""
+    """Open a task; if it waited for a person, restore the number of attempts made."""
     asked = records.json_object(task.raw.get("question")) or {}
     _unblock(task)
     if "attempts" in asked:

@@ -1,4 +1,4 @@
-"""Where a task list stands, from its files alone, and what the agents of ``harness run`` have cost on it.
+"""State of a task list, read from its files alone, and the cost of the agents of ``harness run`` on it.
 
 Reading takes no lock. A cost that an agent did not report, and that no price list knows, stays unknown. Source:
 ``tasklist.md`` 13.2.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
-    """The answer of ``harness status``. ``StateDamaged`` when the state does not parse."""
+    """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state does not parse."""
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
@@ -84,7 +84,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Why the last run ended, or the next one would at once, where a person has to do something about it."""
+    """Return why the last run ended, or the next one would end at once, if a person has to act on it."""
     if not selection.work_left(state):
         return needs.looks_of(needs.read_end(_home(layout)))
     end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
@@ -94,7 +94,7 @@ def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
 
 
 def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
-    """Whether there is a session that no run of the harness works in."""
+    """Return True if there is a session in which no run of the harness works."""
     return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
 
 
@@ -103,7 +103,7 @@ def _home(layout: TaskListLayout) -> str | None:
 
 
 def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
-    """What a person has to do; ``held`` are the tasks that one keeps from landing."""
+    """Return the actions of a person; ``held`` are the tasks that a person keeps from landing."""
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
     asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
@@ -113,7 +113,7 @@ def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[n
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """What the attempts under way are doing, or did when they were heard of last: see ``session/now.py``."""
+    """Return the present or last known actions of the running attempts: see ``session/now.py``."""
     path = proven.now_path(layout)
     if path is None:
         return []
@@ -123,7 +123,7 @@ def _now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def _parallel(layout: TaskListLayout) -> JsonObject | None:
-    """What the run of several agents is at, or was at when it was heard of last."""
+    """Return the present or last known state of a parallel run."""
     if layout.linked() or not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -132,13 +132,13 @@ def _parallel(layout: TaskListLayout) -> JsonObject | None:
 
 
 def _workers(found: JsonObject | None) -> list[JsonObject]:
-    """Those that its own lines show."""
+    """Return the workers that have lines of their own."""
     workers = (found or {}).get("workers")
     return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
 
 
 def several(layout: TaskListLayout) -> str | None:
-    """What a run of several agents that lives is at, in a few words."""
+    """Return the state of a live parallel run in a few words; ``None`` if there is none."""
     return _at_work(_parallel(layout))
 
 
@@ -166,10 +166,10 @@ def next_command(
     last_run: JsonObject | None = None,
     is_proven: bool = True,
 ) -> str:
-    """The one command to type now; ``held`` are the tasks that a person keeps from landing.
+    """Return the one command to type now; ``held`` are the tasks that a person keeps from landing.
 
-    ``last_run`` says why the last run ended, where a person has to remove the reason first. ``is_proven`` is false
-    where a completed task is not proven: a run proves it, or works on it.
+    ``last_run`` says why the last run ended, if a person has to remove the reason first. ``is_proven`` is false if a
+    completed task is not proven: a run proves it, or works on it.
     """
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
@@ -188,7 +188,7 @@ def next_command(
 
 
 def _over(state: State) -> str:
-    """The command for a list in which nothing is left for an agent."""
+    """Return the command for a list in which nothing is left for an agent."""
     asked = [task for task in state.tasks if task.question]
     failed = selection.counts(state).get("failed", 0)
     if asked and len(asked) == failed:
@@ -197,7 +197,7 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """What lets a list go on that rests: first the proof that its task has none of, or it halts for that once more."""
+    """Return the command that ends a halt: first set a missing check, without which the list halts again."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
@@ -217,7 +217,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def held(layout: TaskListLayout) -> list[str]:
-    """What a run that is over has left because a person holds it."""
+    """Return the tasks that an ended run has left because a person holds them."""
     return _held(_parallel(layout))
 
 
@@ -230,12 +230,12 @@ def _held(parallel: JsonObject | None) -> list[str]:
 
 
 def comes_first(state: State, *, paused: bool) -> bool:
-    """Whether ``next_command`` must be typed before anything else is begun."""
+    """Return True if ``next_command`` must be typed before anything else starts."""
     return bool(state.halt or paused or leases.left_by_run(state))
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """What a dead run of several agents holds: tasks that are proven and wait to land, and what was under way."""
+    """Return the tasks of a dead parallel run: proven ones that wait to land, and unfinished ones."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -254,7 +254,7 @@ def _claim_of(task: Task) -> JsonObject:
 
 
 def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """The state of a task in the words of all views. What a person has set to ``failed`` is that, whatever is left."""
+    """Return the state of a task in the words of all views; ``failed`` set by a person stays."""
     if task.question:
         return headline.NEEDS_YOU
     if task.id in unproven:
@@ -286,7 +286,7 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 
 def head(found: JsonObject) -> list[str]:
-    """The answer, before all details."""
+    """Return the answer, before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
     several = _at_work(found["parallel"])
@@ -314,7 +314,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """The command to type now; while somebody works, it is one that looks."""
+    """Return the command to type now; while a worker runs, one that only looks."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
@@ -329,7 +329,7 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
 
 
 def glance(found: JsonObject) -> str:
-    """The answer in one short line."""
+    """Return the answer as one short line."""
     counts, costs = found["counts"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
@@ -353,7 +353,7 @@ def _proven(found: JsonObject) -> int:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """What was spent; ``None`` before anything was."""
+    """Return the text about the cost; ``None`` before anything was spent."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -377,11 +377,7 @@ COLUMNS = 100
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """The same for a person: the answer, then the details; of a long list what matters now, or ``everything``.
-
-    ``columns`` are those of the terminal; 0 where there is none. ``hooks`` tells whether there are any that
-    could rest, and is asked only where that is shown.
-    """
+    """Return the text form: the answer, then the details; long lists are cut to what matters, unless ``everything``."""
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -411,7 +407,7 @@ def lines(
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
-    """A line for each task, or for those that matter now."""
+    """Return a line for each task, or for those that matter now."""
     rows = found.get("tasks", [])
     if everything or len(rows) <= MOST_TASKS:
         return [_task_line(row) for row in rows]
@@ -421,7 +417,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """At work, failed or marked without a proof, and what comes next, a few of each."""
+    """Return a few each of the running, failed or overridden tasks, and of the next ones."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
@@ -483,9 +479,9 @@ def note_cost(
     agent: str | None = None,
     attempt: JsonObject | None = None,
 ) -> None:
-    """Adds the row of one attempt; ``cost_usd`` is ``None`` where it is not known, or nothing was reported.
+    """Append the row of one attempt; ``cost_usd`` is ``None`` if unknown, or if nothing was reported.
 
-    ``attempt`` holds further members: what it began and ended with.
+    ``attempt`` holds further members: the start and end of the attempt.
     """
     known = used.reported and used.cost_usd is not None
     files.own_place(layout.costs, layout.root)
@@ -509,15 +505,15 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """What rows count for in a budget, in US dollars: known, or assumed."""
+    """Return the cost of rows for a budget, in US dollars: known, or assumed."""
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Adds the row of what an attempt of a parallel run had spent by its budget when it was killed, in US dollars.
+    """Append the row of a killed attempt of a parallel run, with its cost by its budget, in US dollars.
 
-    Tokens and agent are what ``now.json`` had heard of it, where that is still there. Where nothing was spent, and
-    nothing is known of an agent, there was none, and there is no row.
+    Tokens and agent are the last ones in ``now.json``, if it still exists. If nothing was spent, and no agent is known,
+    there was none, and no row is written.
     """
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in _now_records(layout) if not each["alive"] and each.get("item") == task_id]
@@ -535,7 +531,7 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Adds the row of each attempt whose harness was killed, by what ``now.json`` had heard last; their tasks.
+    """Append the row of each attempt whose harness was killed, by the last ``now.json``; return their tasks.
 
     An attempt that has its row gets no second one, however often this is called.
     """
@@ -577,10 +573,10 @@ def note_killed(layout: TaskListLayout) -> list[str]:
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
-    """The sum of all attempts so far; ``None`` when the harness has started no agent here.
+    """Return the sum of all attempts so far; ``None`` if the harness has started no agent here.
 
-    ``per_completed_usd`` is all that was paid, for failed attempts too, over the tasks that were completed so and still
-    are.
+    ``per_completed_usd`` is the total cost, failed attempts included, divided by the number of tasks that were
+    completed this way and still are.
     """
     rows = list(journal.read(layout.costs))
     if not rows:
@@ -601,7 +597,7 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """What the open tasks will cost, by what the completed ones have cost: see ``usage.estimate``."""
+    """Return the expected cost of the open tasks, from the cost of completed ones: see ``usage.estimate``."""
     from agent_harness.agents import usage
 
     paid = costs(layout, state)
@@ -616,7 +612,7 @@ def estimate(layout: TaskListLayout, state: State) -> JsonObject:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """What each task has cost; ``None`` as soon as one of its attempts is unknown."""
+    """Return the cost of each task; ``None`` if the cost of any of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

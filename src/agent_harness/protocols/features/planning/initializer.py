@@ -76,13 +76,13 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """What is kept of a project that was here before, and was deleted, says nothing of the new one."""
+    """Set aside the state of a deleted project that was here before."""
     from agent_harness.kernel import root as roots
     from agent_harness.kernel import trusted_state
 
     folder, layout = os.fspath(root), layout_of(root)
     if roots.is_anew(folder) and (aside := trusted_state.set_aside(layout.git_dir, layout.root)):
-        say(f"An earlier project was here; what was kept of it is in {aside} now.")
+        say(f"An earlier project was here; its state is now in {aside}.")
 
 
 # -- before the agent --------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""One bounded slice, from its lease to its checkpoint: the worker, its output, its limits, and who takes over."""
+"""One bounded slice, from its lease to its checkpoint: the worker, its output, its limits, and its fallback."""

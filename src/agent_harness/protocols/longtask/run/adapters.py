@@ -1,15 +1,15 @@
-"""How each worker is started: a plan from the command line, the contract and the defaults, in this order.
+"""Plans that start each kind of worker, from the command line, the contract and the defaults, in this order.
 
     codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract says more
     kimi-cli (kimi)                         `kimi` in print mode
-    claude-code (claude)                    `claude --print`, which tells its usage beside its answer
-    local-command (local)                   a line of shell
-    KIND:TEXT                               an agent of ours under the supervisor (``agents.registry``)
+    claude-code (claude)                    `claude --print`, which reports its usage with its answer
+    local-command (local)                   a shell command
+    KIND:TEXT                               a built-in agent under the supervisor (``agents.registry``)
 
 Everything else is for people or for OpenClaw itself, and `lth run` refuses it.
-What one task learns about the rate limit of an account holds for every task and harness of the user: there is one
-clock (``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal, and whoever
-reads it asks the clock what became known since. A shell command has no account, and its end in the checkpoint alone.
+The rate limit of an account holds for every task and harness of the user: there is one clock
+(``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal; readers ask the clock for
+later changes. A shell command has no account; the end of its limit is only in the checkpoint.
 Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 
@@ -48,7 +48,7 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Worker → the member of ``task.json`` that configures it; agents of ours have ``agentWorker``."""
+"""Worker → the member of ``task.json`` that configures it; built-in agents have ``agentWorker``."""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
@@ -60,13 +60,13 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """A worker cannot be started as it is configured; nothing was started."""
+    """Error: a worker cannot be started as configured; nothing was started."""
 
     code = "worker_plan"
 
 
 class Bounds:
-    """What bounds a worker besides its time. ``response_seconds``: silence; ``None`` bounds it not."""
+    """Limits of a worker besides its time. ``response_seconds`` limits silence; ``None`` means no limit."""
 
     __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
 
@@ -77,10 +77,10 @@ class Bounds:
 
 
 class Plan:
-    """One worker, ready to start: ``run`` is a line of shell, the words of a program, or ``None`` for an agent of ours.
+    """One worker, ready to start.
 
-    ``command`` is what is shown to people. ``reads_only``: the worker cannot write the checkpoint itself. ``wrapped``:
-    what it says comes in one JSON object.
+    ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent. ``command`` is shown to
+    people. ``reads_only``: the worker cannot write the checkpoint itself. ``wrapped``: its output is one JSON object.
     """
 
     __slots__ = (
@@ -101,43 +101,43 @@ class Plan:
 
 
 def normalised(name: str) -> str:
-    """The one name of a worker; unknown names stay as they are."""
+    """Return the canonical name of a worker; unknown names stay as they are."""
     return ALIASES.get(name.strip(), name.strip())
 
 
 def is_runnable(worker: str) -> bool:
-    """Whether `lth run` has a way to start a worker of this (normalised) name."""
+    """Return True if `lth run` can start a worker of this (normalised) name."""
     return worker in _PLANNERS or _is_agent(worker)
 
 
 def spends(worker: str) -> bool:
-    """Whether a start of this (normalised) worker costs money by itself; what a line of shell calls is its writer's."""
+    """Return True if this (normalised) worker costs money by itself; for a shell command its author is responsible."""
     return worker.partition(":")[0] not in _FREE
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Why this worker is not started: what a person has to fill in before money is spent; ``None`` for nothing."""
+    """Return why this worker needs a person to fill in the contract before it costs money; ``None`` if it does not."""
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
     fields = ", ".join(each.partition(" ")[0] for each in named)
-    return f"{worker} costs money and is not started before a person has filled in {fields} (task.json)"
+    return f"{worker} costs money and is not started until a person has filled in {fields} (task.json)"
 
 
 _FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
-    """Words as a shell reads them back: bare where that is safe, else in single quotes."""
+    """Return words quoted for a shell: bare if that is safe, else in single quotes."""
     return " ".join(
         word if word and _BARE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """The plan of one worker (normalised name).
+    """Return the plan of one worker (normalised name).
 
-    ``PlanRefused`` names what is missing or wrong; ``ForbiddenFolder`` comes before the folder is even looked at.
+    Raise ``PlanRefused`` for a missing or wrong setting. ``ForbiddenFolder`` is raised before the folder is accessed.
     """
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
@@ -151,7 +151,7 @@ def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOption
     made.bounds = _bounds(task.policy, options)
     made.reads_only = reads_only(worker, task, options.sandbox)
     if not os.path.isdir(cwd):
-        raise PlanRefused(f"The working directory of {worker} is no directory: {cwd}")
+        raise PlanRefused(f"The working directory of {worker} is not a directory: {cwd}")
     return made
 
 
@@ -177,7 +177,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Whether this worker, as it is configured, cannot write files, the checkpoint among them."""
+    """Return True if this worker, as configured, cannot write files, including the checkpoint."""
     config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -247,7 +247,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Whether the name is a kind of agent that the registry knows, with or without a text after a colon."""
+    """Return True if the registry knows the name as a kind of agent, with or without a text after a colon."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -282,11 +282,11 @@ _CLIENTS = {
     "claude-code": "agent_harness.agents.claude_code",
     "kimi-cli": "agent_harness.agents.kimi",
 }
-"""Worker → the module that knows whose limits its client shares; only the one that is asked for is loaded."""
+"""Worker → the module that knows the account of its client; loaded on demand."""
 
 
 def account_of(worker: str) -> str | None:
-    """The account of a (normalised) worker; ``None`` for a worker that has none."""
+    """Return the account of a (normalised) worker; ``None`` if it has none."""
     if worker == "local-command":
         return None
     if worker in _CLIENTS:
@@ -303,9 +303,9 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with the ends of its rate limits as the clock of accounts knows them now, moved or lifted.
+    """Return the checkpoint with the current ends of its rate limits, by the clock of accounts.
 
-    What the clock heard before the checkpoint was written is in it already. A copy where anything differs.
+    The checkpoint already contains what the clock knew when it was written. The result is a copy if anything differs.
     """
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
@@ -324,16 +324,16 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """The worker behind the rate limit that blocks a task: the one that is named, else the one that would run."""
+    """Return the worker behind the rate limit that blocks a task: the named one, else the one that would run."""
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """When a task goes on that a rate limit blocks, by what became known since; ``None``: as it is written.
+    """Return the new end of the rate limit that blocks a task; ``None`` if the written one holds.
 
-    It waits for the first of its workers.
+    The task waits for the first of its workers.
     """
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
@@ -346,7 +346,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Until when the account of a worker is refused by what the clock heard after a moment; ``None``: nothing."""
+    """Return the end of an account's limit, if the clock changed it after ``observed``; else ``None``."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -358,9 +358,9 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """What a task waits for, or would: worker, account, until when (also by the clock on the wall), and what lifts it.
+    """Return the rate limits of a task: worker, account, end (also in local time), and the command that lifts it.
 
-    ``checkpoint`` as it was ``told``. Of these workers, those that the contract names, and those of the checkpoint.
+    ``checkpoint`` is the result of ``told``. The workers are these, those of the contract, and those of the checkpoint.
     """
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
@@ -391,7 +391,7 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Why a worker has to wait; ``None`` when it may start. ``checkpoint`` as it was ``told``."""
+    """Return why a worker has to wait; ``None`` if it may start. ``checkpoint`` is the result of ``told``."""
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -414,7 +414,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """What a run found out before its worker starts; without a ``plan`` the ``answer`` is all."""
+    """Result of preparing a run; without a ``plan`` only the ``answer`` counts."""
 
     __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 
@@ -425,5 +425,5 @@ class Prepared:
         self.prompt = ""
         self.before = Checkpoint({})  # the checkpoint at the moment the worker starts
         self.requested = ""
-        self.fallback: str | None = None  # who takes over when the worker is rate-limited
-        self.waited_for: str | None = None  # until when the requested worker is rate-limited, where another one runs
+        self.fallback: str | None = None  # takes over if the worker is rate-limited
+        self.waited_for: str | None = None  # end of the requested worker's rate limit, if another one runs

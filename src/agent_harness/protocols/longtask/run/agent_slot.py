@@ -1,7 +1,7 @@
-"""The slot of a slice: its worker is counted beside all other agents here, and heeds the throttle of its account.
+"""Agent slot of a slice: its worker counts with all other agents here, and obeys the throttle of its account.
 
-It is taken when all that is needed to start the worker is known, and given back with the slice, or by any death. A
-line of shell has no account; it is counted by its name. Source: ``scale.md`` SC-40, SC-43.
+The slot is taken once everything needed to start the worker is known. It is released with the slice, or when the
+process dies. A shell command has no account; it counts by its name. Source: ``scale.md`` SC-40, SC-43.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SliceSlot:
-    """The one that the worker of a slice has, to the end of the block."""
+    """Slot of the worker of a slice; a context manager."""
 
     def __init__(self, folder: str) -> None:
         self._told = {"project": folder, "item": "lth run"}
@@ -30,7 +30,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Takes one for this (normalised) worker; why there is none now. Another one that it had is given back."""
+        """Take a slot for this (normalised) worker, after releasing any other; return why none is free."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -39,7 +39,7 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """The same, after at most so many seconds; at once why there is none when it has to stop."""
+        """Take a slot within ``seconds``; return why none is free, at once if it must stop."""
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -50,17 +50,17 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """Whether it was said that one is waited for."""
+        """True if a message has said that it waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Says what is waited for, each reason once."""
+        """Print the reason for waiting, each reason once."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why
 
     def release(self) -> None:
-        """Gives it back. Safe to repeat."""
+        """Release the slot. Safe to repeat."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = None

@@ -1,4 +1,4 @@
-"""What a worker's output says about its failure: a class, who refused, and how long to wait.
+"""Classification of a failure by the worker's output: a class, the source of the refusal, and the wait.
 
 The phrases are rows of ``kernel.failures`` and the waits are those of ``kernel.retry``, which every protocol reads.
 Also the command `lth classify`. Source: ``longtask.md`` 11.
@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[str, float]] = {
     "success": ("paused", 0.6),
     "unknown": ("needs-human", 0.2),
 }
-"""Class → the status that it suggests, and how sure the classifier is."""
+"""Class → suggested status, and confidence of the classifier."""
 
 ENDED_BY: dict[str, tuple[str, str]] = {
     "permission_denied": (
@@ -52,21 +52,21 @@ ENDED_BY: dict[str, tuple[str, str]] = {
         "Decide whether to spend more: raise --max-cost or workerPolicy.maxCostUsd, or make the next step smaller.",
     ),
     "context_limit": ("paused", "Continue the same slice where the files and the evidence show that it stopped."),
-    "no_response": ("paused", "Resume the same slice; the worker gave no sign any more."),
+    "no_response": ("paused", "Resume the same slice; the worker stopped responding."),
     "over_limit": (
         "paused",
-        "Resume the same slice; the worker took more of the machine than workerPolicy.sandbox allows.",
+        "Resume the same slice; the worker exceeded the limits of workerPolicy.sandbox.",
     ),
 }
-"""What ended a worker that did not end by itself → the status, and what the checkpoint says next."""
+"""Monitor that ended a worker → status and next step of the checkpoint."""
 
 NO_TIME_CONFIDENCE = 0.78
-"""Of a rate limit that does not say when it ends."""
+"""Confidence for a rate limit without an end."""
 
 _ROWS: tuple[failures.Row, ...] = (
     *failures.rows(
         {
-            "DISK_FULL": "unknown",  # "disk quota exceeded" is no provider's quota
+            "DISK_FULL": "unknown",  # "disk quota exceeded" is not a quota of a provider
             "RATE_LIMIT": "rate_limit",
             "TEST_FAIL": "test_failure",
             "AUTH": "auth_error",
@@ -83,7 +83,7 @@ _SOURCES: tuple[tuple[str, str], ...] = (
     ("scheduler", r"\b(?:cron|scheduler)\b"),
     ("external-api", r"\b(?:external api|api request|http request|rest api|graphql)\b"),
 )
-"""Who refused, by the first row whose words occur as whole words."""
+"""Source of the refusal, by the first row whose words occur as whole words."""
 
 LONGEST_TEXT = 262_144
 _LONGEST_SUMMARY = 300
@@ -97,9 +97,9 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """What the end of a text says.
+    """Return the classification of the end of a text.
 
-    ``exit_code`` 0 is a success whatever the text says. ``source`` wins over what the text names.
+    ``exit_code`` 0 is a success whatever the text says. ``source`` overrides the source that the text names.
     """
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
@@ -119,18 +119,18 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """The same for a worker that the harness itself has ended; what it printed says nothing about that."""
+    """Return the classification of a worker that the harness ended; its output says nothing about that."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
 
 def source_of(text: str) -> str:
-    """Who the text is about; ``manual`` when it names nobody."""
+    """Return the source that the text names; ``manual`` if it names none."""
     return next((name for name, words in _SOURCES if re.search(words, text, re.IGNORECASE)), "manual")
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """The line that decided, else the last line, else the class in words."""
+    """Return the line that decided, else the last line, else the class in words."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -145,7 +145,7 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """The answer of ``lth classify``; with ``record`` the checkpoint and the log follow it."""
+    """Return the answer of ``lth classify``; with ``record``, write checkpoint and log as well."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)
@@ -179,7 +179,7 @@ def _given_text(options: ClassifyOptions) -> str:
 
 
 def _record(change: CheckpointChange, found: Classification, text: str, session_path: str | None) -> None:
-    """Writes a classification into the checkpoint and the log; the next step is always replaced."""
+    """Write a classification into the checkpoint and the log; always replace the next step."""
     limited = found.source == "codex-cli" and found.limited
     base = change.layout.root
     items = outcome.session_evidence(change.task, session_path, text, base, change.at) if limited else []

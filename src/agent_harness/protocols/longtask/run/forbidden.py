@@ -1,4 +1,4 @@
-"""Folders in which no worker and no verification may be started, however their path is written.
+"""Folders in which no worker and no verification may start, however their path is written.
 
 Source: ``longtask.md`` 9.
 """
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
-"""Forbidden for everybody. ``P/**`` is P and everything below it; another ``*`` stands for no ``/``."""
+"""Forbidden for every worker. ``P/**`` is P and everything below it; another ``*`` does not match ``/``."""
 
 
 class ForbiddenFolder(HarnessError):
-    """A worker was to be started in a folder that is forbidden; nothing was started."""
+    """Error: a worker was to start in a forbidden folder; nothing was started."""
 
     code = "forbidden_folder"
 
 
 def expanded(path: str, base: str) -> str:
-    """The absolute path: a leading ``~`` or ``~/`` is the home folder, the rest goes from ``base``."""
+    """Return the absolute path; a leading ``~`` or ``~/`` is the home folder, other paths are relative to ``base``."""
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser("~") + path[1:]
     return _normal(os.path.join(base, path))
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Every pattern that holds for one worker: ours, the worker's, the policy's, the constraints', the command line's.
+    """Return every pattern for one worker: built-in, the worker's, the policy's, the constraints' and the given ones.
 
     ``given``: those of ``--forbidden-cwd-patterns``.
     """
@@ -46,12 +46,12 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """The first pattern that forbids a folder, as it is written; ``None`` when none does.
+    """Return the first pattern that forbids a folder, as written; ``None`` if none does.
 
-    The path counts as it is written and as its links resolve, and so does each pattern.
+    The path is compared as written and with its links resolved, and so is each pattern.
     """
     if "\0" in cwd:
-        raise ForbiddenFolder(f"No folder has such a name: {cwd!r}")
+        raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
     places = {_normal(cwd), _normal(os.path.realpath(_normal(cwd)))}
     for pattern in forbidden:
         forms = {expanded(pattern, base), _resolved(expanded(pattern, base))}
@@ -61,19 +61,19 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
 
 def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
-    """Raises ``ForbiddenFolder`` for a folder that a pattern forbids; the folder need not exist."""
+    """Raise ``ForbiddenFolder`` for a folder that a pattern forbids; the folder need not exist."""
     if pattern := matched(cwd, forbidden, base):
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 
 
 def _normal(path: str) -> str:
-    """The path in its shortest form; two slashes at its beginning, which POSIX keeps, are one."""
+    """Return the shortest form of a path; two leading slashes, which POSIX keeps, become one."""
     short = os.path.normpath(path)
     return short[1:] if short.startswith("//") else short
 
 
 def _resolved(pattern: str) -> str:
-    """The pattern with the links in its fixed part resolved."""
+    """Return the pattern with the links in its fixed part resolved."""
     fixed = pattern.split("*", 1)[0]
     folder = fixed if fixed == pattern else os.path.dirname(fixed)
     return _normal(os.path.realpath(folder) + pattern[len(folder) :]) if "\0" not in pattern else pattern

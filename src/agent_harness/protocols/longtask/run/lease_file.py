@@ -1,12 +1,12 @@
-"""The lease of one run, ``.lth.lock``: at most one worker a task, also after crashes and beside other programs.
+"""Lease of one run, ``.lth.lock``: at most one worker for each task, also after crashes and with other programs.
 
     free        nothing is there
     held        it ends later than now: wait
-    over        it ends now or earlier, or its process is known to be gone: retired, then ours
+    over        it has expired, or its process is known to be gone: retired, then taken
     begun       empty or torn, since its writer died: over once it is 2 s old, held until then
-    unreadable  it says something else, or nobody may read it: over once it is 1860 s old, held until then
+    unreadable  it has other content, or cannot be read: over once it is 1860 s old, held until then
 
-A lease is a file of ours, or a folder with ``lock.json`` inside (another program's form). Every look and every change
+A lease is a file, or a folder with ``lock.json`` inside (another program's form). Every look and every change
 happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one
 that another run took, or that ran out while this process was suspended, is lost for good. Source: ``longtask.md`` 14.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 DEFAULT_TTL_SECONDS = 120
 UNREADABLE_SECONDS = 1860
-_LOOK_SECONDS = 1.0  # how late a run that was suspended notices it
+_LOOK_SECONDS = 1.0  # delay until a suspended run notices it
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class Held:
-    """A lease that is not ours to take: what is known about it, and in how many seconds to look again."""
+    """Lease of another run: its known data, and the seconds until the next look."""
 
     __slots__ = ("info", "wait_seconds")
 
@@ -55,7 +55,7 @@ class Held:
 
 
 class _Found:
-    """What lies at the place of the lease."""
+    """Lease file as found."""
 
     __slots__ = ("content", "held", "identity", "info")
 
@@ -63,11 +63,11 @@ class _Found:
         self.content = content
         self.identity = identity
         self.info = info
-        self.held = held  # in seconds; 0: it is over
+        self.held = held  # in seconds; 0: expired
 
 
 class RunLease:
-    """One lease; a context manager once it is acquired. ``now`` stands still in tests."""
+    """One lease; a context manager once it is acquired. ``now`` is fixed in tests."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class RunLease:
         self.owner = owner or f"{os.getpid()}@{sys.platform}"
         self.ttl_seconds = ttl_seconds
         self.token = lease.new_token()
-        self.lost: str | None = None  # why, once it is
-        self.retired: JsonObject | None = None  # the lease that was over, where there was one
+        self.lost: str | None = None  # the reason, once it is lost
+        self.retired: JsonObject | None = None  # the expired lease, if there was one
         self.run_id = run_id
         self._now = now
         self._expires_at: datetime | None = None
@@ -94,7 +94,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Takes the lease; ``None`` when it is ours now, else who has it."""
+        """Take the lease; return ``None`` on success, else the lease of the other run."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -109,12 +109,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Starts to renew the lease, three times in its length, until ``release``."""
+        """Start to renew the lease, three times in its lifetime, until ``release``."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Gives the lease back, if it is still ours. Safe to repeat."""
+        """Release the lease, if this run still has it. Safe to repeat."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -127,7 +127,7 @@ class RunLease:
                 if self._is_ours():
                     os.unlink(self.layout.lock)
         except (HarnessError, OSError):
-            return  # it ends by itself
+            return  # the lease expires by itself
 
     def __enter__(self) -> RunLease:
         return self
@@ -138,7 +138,7 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Moves the end of the lease forward; false, and ``lost`` says why, when it is no longer ours."""
+        """Extend the lease; return False, with the reason in ``lost``, if another run has it."""
         try:
             with self._directory():
                 if not self.check():
@@ -147,17 +147,17 @@ class RunLease:
                 files.replace(self.layout.lock, self._content(expires_at), mode=0o644, before=self._confirm)
                 self._expires_at = expires_at
         except (HarnessError, OSError):
-            return self.in_time()  # tried again, until the lease is over
+            return self.in_time()  # retried until the lease expires
         return True
 
     def check(self) -> bool:
-        """Whether the lease is still ours. Call it under the lock of the directory, before anything is written."""
+        """Return True if this run still has the lease. Call it under the directory lock, before any write."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Whether the lease has not run out; reads no file."""
+        """Return True if the lease has not expired; read no file."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -199,7 +199,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Puts the lease in its place with its content; false when something is there."""
+        """Create the lease with its content; return False if a file is there."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -209,7 +209,7 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Takes a lease that is over away; false, and everything as before, when it is not the one that was judged."""
+        """Remove an expired lease; return False, with nothing changed, if it is not the one examined."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -233,14 +233,14 @@ class RunLease:
         return f"{self.layout.lock}.{self.token}.{kind}"
 
     def _sweep(self) -> None:
-        """Removes what runs that were killed left beside the lease; nobody else is at work under the lock."""
+        """Remove files that killed runs left beside the lease; the lock keeps other runs out."""
         for name in os.listdir(self.layout.root):
             if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
                 _remove(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """The lease that is there, and for how many seconds it holds; ``None`` when there is none."""
+    """Return the present lease, and the seconds for which it holds; ``None`` if there is none."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -264,9 +264,9 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Content, identity and age of a lease in either form; an empty folder is an empty lease.
+    """Return content, identity and time of change of a lease in either form; an empty folder is an empty lease.
 
-    ``None`` is the content of what cannot be read.
+    The content is ``None`` if it cannot be read.
     """
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path

@@ -1,10 +1,10 @@
-"""What a worker's end makes of the checkpoint: rules over one change, each with the events that tell of it.
+"""Effect of a worker's end on the checkpoint: rules over one change, each with its events.
 
     exit 0, nothing written     paused, for review
     exit 0, checkpoint written  kept as it is; a claim of `done` only when it is verified
     failed                      the class of the failure decides
     interrupted                 the output is kept, the state stays
-    checkpoint damaged          kept aside, the one before the run restored, a person is asked
+    checkpoint damaged          kept aside, the one before the run restored, a person asked
 
 Source: ``longtask.md`` 10.3, 10.4, 11.
 """
@@ -41,7 +41,7 @@ NEXT_STEPS: dict[str, str] = {
     "success": "Review the output and decide the next bounded step.",
     "unknown": "Human review needed: read the worker output and decide how to go on.",
 }
-"""What the checkpoint says next when the worker did not say it."""
+"""Next step of the checkpoint, if the worker did not write one."""
 
 _AUTHORED = (
     "status",
@@ -59,12 +59,12 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Whether somebody wrote progress into the checkpoint in between; an absent member is the same as an empty one."""
+    """Return True if progress was written into the checkpoint in between; absent and empty members are equal."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
 def output_item(ran: Ran, path: str) -> JsonObject:
-    """The evidence item of a worker's output file; a failure carries its exit code."""
+    """Return the evidence item of a worker's output file; a failure has its exit code."""
     item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
 
@@ -75,7 +75,7 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """What exit 0 makes of the checkpoint, and whether the worker wrote it; a claim of `done` was verified before."""
+    """Update the checkpoint after exit 0; return True if the worker wrote it. A claim of `done` was verified before."""
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -93,7 +93,7 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """Ends a task whose criteria hold: `done`, or `needs-human` while ``manual`` ones wait for somebody's word.
+    """End a task whose criteria hold: `done`, or `needs-human` while ``manual`` ones wait for a person.
 
     No further slice could add anything, and a worker that may not write the checkpoint can never say so itself.
     """
@@ -112,7 +112,7 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Leaves a task to a person on which nothing was changed, and whose criteria ``named`` held before."""
+    """Ask a person whether a task is done on which nothing changed, and whose criteria ``named`` held before."""
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -140,7 +140,7 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Takes back a claim of `done` that is not proven: the task goes on, and the next step names what is missing.
+    """Withdraw an unproven claim of `done`: the task goes on, and the next step names what is missing.
 
     ``worker`` is ``None`` for a claim that an earlier run left behind; ``weak``: why commands that pass prove nothing.
     """
@@ -158,7 +158,7 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Asks a person about a checkpoint that the worker left damaged; the one before the run is back in its place."""
+    """Ask a person about a checkpoint that the worker damaged; the one before the run is restored."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -176,7 +176,7 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
 
 
 def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
-    """Adds the output of a run that was cut short; the state stays as it is."""
+    """Add the output of an interrupted run as evidence; the state stays as it is."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
 
@@ -195,11 +195,10 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Status, blocker and next step after a failure of a class, and the events of it.
+    """Write status, blocker and next step after a classified failure, and its events.
 
-    ``before`` is the checkpoint before the run: a next step that the worker wrote since then stays; without it the next
-    step is always replaced. ``until`` is an end of the wait that comes earlier, ``next_step`` another next
-    step than that of the class.
+    ``before`` is the checkpoint before the run. A next step that the worker wrote since then stays; without ``before``
+    it is always replaced. ``until`` is an earlier end of the wait; ``next_step`` replaces the next step of the class.
     """
     raw, name = change.checkpoint.raw, found.name
     status = found.status
@@ -229,7 +228,7 @@ def event_of_class(
     blocker: JsonObject | None,
     text: str,
 ) -> None:
-    """The event `rate_limited` or `failure_classified`."""
+    """Add the event `rate_limited` or `failure_classified`."""
     limited = found.limited
     change.event(
         "rate_limited" if limited else "failure_classified",
@@ -244,7 +243,7 @@ def event_of_class(
 
 
 def note_of(text: str) -> str:
-    """The first 500 characters of a text, redacted."""
+    """Return the first 500 characters of a text, redacted."""
     from agent_harness.kernel.redact import redact
 
     text = redact(text[: 8 * _LONGEST_NOTE])
@@ -252,7 +251,7 @@ def note_of(text: str) -> str:
 
 
 def cool_down(change: CheckpointChange, worker: str, found: Classification, items: list[JsonObject]) -> None:
-    """Notes until when a worker is rate-limited."""
+    """Record the end of a worker's rate limit."""
     cooldowns = change.checkpoint.section("workerCooldowns").raw
     cooldown = {
         "type": "rate_limit",
@@ -269,7 +268,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """When the first of the workers that cool down may go on; ``None`` when none does."""
+    """Return the earliest end of the workers' cooldowns; ``None`` if there is none."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -297,7 +296,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """The evidence item of the Codex session behind a rate limit, where it can be found."""
+    """Return the evidence item of the Codex session behind a rate limit; empty if it is not found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -312,7 +311,7 @@ def _seconds(timestamp: str | None) -> float | None:
 
 
 class Classification:
-    """What a failure is, who refused, and until when to wait."""
+    """Class of a failure, its source, and the end of the wait."""
 
     __slots__ = (
         *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
@@ -322,21 +321,21 @@ class Classification:
     def __init__(self, name: str, source: str, status: str, confidence: float, summary: str) -> None:
         self.name = name
         self.source = source
-        self.status = status  # that it suggests for the checkpoint
+        self.status = status  # suggested for the checkpoint
         self.confidence = confidence
         self.summary = summary
         self.blocked_until: str | None = None
         self.retry_after_seconds: int | None = None
-        self.told_until: str | None = None  # when the limit ends, where that is too late to wait for
-        self.fallback_wait_seconds: int | None = None  # of a rate limit, where it does not say when it ends
+        self.told_until: str | None = None  # end of the limit, if too late to wait for
+        self.fallback_wait_seconds: int | None = None  # for a rate limit without an end
 
     @property
     def limited(self) -> bool:
-        """Whether it is a rate limit."""
+        """True for a rate limit."""
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """The members of the answer of ``lth classify``, in its order."""
+        """Return the members of the answer of ``lth classify``, in order."""
         return {
             "class": self.name,
             "source": self.source,
@@ -350,12 +349,12 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """When the limit ends, where that is too late to wait for."""
+        """Return the end of the limit that the provider gave, if it is too late to wait for; else nothing."""
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """How one worker went. ``stopped``: it was ended because the run was to end; ``ended_by``: the monitor that did."""
+    """Result of one worker. ``stopped``: ended together with the run; ``ended_by``: the monitor that ended it."""
 
     __slots__ = (
         *("course", "ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
@@ -372,7 +371,7 @@ class Ran:
         self.stderr = ""
         self.stopped = False
         self.ended_by: str | None = None
-        self.usage: JsonObject | None = None  # ``None`` when the worker does not say it
+        self.usage: JsonObject | None = None  # ``None`` if the worker does not report it
         self.course: JsonObject = {}  # for the event of its end: model, base, head, rescueRef, turns, interventions
 
 
@@ -387,10 +386,10 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """The path of a session file, or ``None``.
+    """Return the path of a session file, or ``None``.
 
-    ``named`` is taken as it is, its ``~`` expanded. ``began`` and ``ended`` (seconds since 1970) bound the search of
-    Codex's own folders; without them the newest session is meant.
+    ``named`` is used as it is, with ``~`` expanded. ``began`` and ``ended`` (seconds since 1970) limit the search of
+    Codex's own folders; without them the newest session is used.
     """
     if named:
         return expanded(named, base) if named.startswith("~") else named

@@ -1,4 +1,4 @@
-"""The prompt of one bounded slice: what the contract and the checkpoint say, in plain text.
+"""Prompt of one bounded slice: the contents of contract and checkpoint as plain text.
 
 The anchors (``Continue exactly one bounded slice.``, ``Task directory:``, ``Next step:`` …) are part of the contract.
 Source: ``longtask.md`` 7.
@@ -38,9 +38,10 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """The prompt of one worker; empty parts are left out, sections are apart by a blank line.
+    """Return the prompt of one worker; empty sections are omitted, and a blank line separates the others.
 
-    ``reads_only`` is for a worker that cannot write the checkpoint itself; ``None`` goes by the preferred worker.
+    ``reads_only`` is for a worker that cannot write the checkpoint itself; ``None`` uses the preferred worker's
+    setting.
     """
     if reads_only is None:
         reads_only = _preferred_reads_only(task)

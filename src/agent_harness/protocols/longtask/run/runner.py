@@ -1,4 +1,4 @@
-"""`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which anybody can go on.
+"""`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which any worker can go on.
 
     lease -> decide -> plan -> slot -> worker -> output file -> checkpoint -> log -> lease given back
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 SLOT_SECONDS = 60
-"""After which a slice that found no slot is to be tried again."""
-STOPPING = "lth: stopping within seconds: what a worker has printed is kept, and the checkpoint stays valid."
+"""Wait before a slice without a free slot is tried again."""
+STOPPING = "lth: stopping within seconds: the worker's output is kept, and the checkpoint stays valid."
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Runs one slice; the answer of ``lth run`` and its exit status, which is the failing worker's."""
+    """Run one slice; return the answer of ``lth run`` and its exit status, which is that of a failed worker."""
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -92,7 +92,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
-        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs since --worker names it")
+        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because --worker names it")
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
@@ -113,9 +113,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """What is to run, its worker with a slot: after a wait for one, which keeps the lease, where that is allowed.
+    """Return the prepared run, its worker with a slot; wait for one, if allowed, while keeping the lease.
 
-    Nothing is written while it waits. Told to stop, it is the answer of a wait.
+    Nothing is written while it waits. If told to stop, return the answer of a wait.
     """
     from contextlib import ExitStack
 
@@ -147,9 +147,9 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decides, chooses the worker, plans it and takes its slot, in one change that an error drops as a whole.
+    """Decide, choose and plan the worker, and take its slot, in one change that an error drops as a whole.
 
-    Without a ``slot`` as it would be: nothing is started. ``NoRoom`` where a slot is missing and ``may_wait``.
+    Without a slot this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and ``may_wait``.
     """
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
@@ -199,7 +199,7 @@ def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) ->
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Forgets the cooldowns that are over."""
+    """Remove the expired cooldowns."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -215,7 +215,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Who was asked for; who runs, if anybody can; who takes over for that one; the cooldown of who was asked for."""
+    """Return the requested worker, the one that runs (if any), its fallback, and the requested one's cooldown."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -230,14 +230,14 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 
 
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
-    """The answer, and the event, for a worker that costs money and a contract that says what the template says."""
+    """Log and return the answer if a paid worker meets a contract that still has template text."""
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
     return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """The answer, and the event, when as many agents are at work as may be: whoever wakes the task tries again."""
+    """Log and return the answer if no agent slot is free; the scheduler tries again."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
@@ -253,7 +253,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """The answer, and the event, when everybody who could run is rate-limited: wait for the first to be ready."""
+    """Log and return the answer if all usable workers are rate-limited: wait for the first to be ready."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

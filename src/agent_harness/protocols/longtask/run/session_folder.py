@@ -1,13 +1,13 @@
-"""What one worker's session leaves beside its output file: transcript, recording, and the rescue point before it.
+"""Files of one worker's session beside its output file: transcript, recording, and the rescue point before it.
 
     sessions/STAMP/
       transcript.txt            what it said and did, and what the harness did; redacted
       recording.cassette.jsonl  the same for ``lth run --worker replay:FILE``
-      rescue.json               the snapshot of the working copy, where that is a git repository
+      rescue.json               the snapshot of the working copy, if it is a git repository
 
 STAMP is the moment at which the session began. The newest 30 stay. The snapshot is a git object under the private ref
-``refs/harness/slices/TASK/STAMP``; the task's own files are no part of it, also where they lie in the same repository.
-The record is in a folder that workers can write: it is believed only as far as the ref agrees with it.
+``refs/harness/slices/TASK/STAMP``. It never contains the task's own files, even if they are in the same repository.
+Workers can write to the folder of the record, so that it is trusted only if the ref agrees with it.
 Source: ``longtask.md`` 10.2.
 """
 
@@ -39,7 +39,7 @@ RECORDING, TRANSCRIPT = "recording.cassette.jsonl", "transcript.txt"
 
 
 class SessionFolder:
-    """The folder of one session."""
+    """Folder of one session."""
 
     def __init__(self, path: str, point: RescuePoint | None) -> None:
         self.path = path
@@ -47,19 +47,19 @@ class SessionFolder:
 
     @property
     def transcript(self) -> str:
-        """Its transcript."""
+        """Path of its transcript."""
         return os.path.join(self.path, TRANSCRIPT)
 
     def recording(self) -> Recording:
-        """Its recording; with what became of the files where there is a rescue point."""
+        """Return its recording; with the changes of files if there is a rescue point."""
         path, point = Path(self.path, RECORDING), self.point
         return Recording(path, point.git, point.tree_now) if point else Recording(path)
 
 
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
-    """A new folder, with the working copy kept as it is; the oldest folders go.
+    """Create a session folder, save the working copy as a rescue point, and remove the oldest folders.
 
-    ``OutsideTask`` where it would lie elsewhere. A working copy that cannot be kept is a warning: the slice goes on.
+    Raise ``OutsideTask`` if it would lie outside the task. If the working copy cannot be saved, warn and go on.
     """
     path = made(layout, at)
     _forget_oldest(layout)
@@ -73,7 +73,7 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
 
 
 def made(layout: LongTaskLayout, at: str) -> str:
-    """A new, empty folder of a session."""
+    """Create an empty session folder; return its path."""
     start = layout.inside(layout.relative(os.path.join(layout.sessions, file_stamp(at))), "sessions")
     for path in store.names(start):
         try:
@@ -101,24 +101,24 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """One snapshot, and where it belongs. ``name`` is the name of its session's folder."""
+    """One snapshot, and its place. ``name`` is the name of its session's folder."""
 
     name: str
     folder: str  # of the session
     at: str
     worker: str
     why: str
-    git: Git  # its root is the top of the work tree
+    git: Git  # its root is the top of the worktree
     exclude: tuple[str, ...]
     snapshot: Snapshot
 
     def as_record(self) -> JsonObject:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         place = {"at": self.at, "worker": self.worker, "why": self.why, "top": os.fspath(self.git.top())}
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """A commit of the work tree as it is now, which no ref names any more when this returns."""
+        """Return a commit of the present worktree; no ref names it any more."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -126,7 +126,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """The work tree that a folder lies in; ``None`` outside of git, or without git."""
+    """Return the git worktree that contains a folder; ``None`` outside of git, or without git."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -137,9 +137,9 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Keeps the work tree that ``cwd`` lies in; ``None`` outside of git. Nothing that the user sees changes.
+    """Save the worktree that contains ``cwd``; return ``None`` outside of git. The user's files do not change.
 
-    ``UnsafeTree`` when an operation is under way there.
+    Raise ``UnsafeTree`` if a git operation is in progress there.
     """
     git = repository_of(cwd)
     if git is None:
@@ -158,7 +158,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """A commit of the work tree as it is, without the task's own files; no ref names it afterwards."""
+    """Yield a commit of the present worktree without the task's own files; no ref names it afterwards."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -167,21 +167,21 @@ def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
 
 
 def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
-    """Every rescue point of the task that can still be gone back to, the newest first."""
+    """Return every usable rescue point of the task, newest first."""
     names = sorted(os.listdir(layout.sessions), reverse=True) if os.path.isdir(layout.sessions) else []
     return [found for name in names if (found := _read_point(layout, name)) is not None]
 
 
 def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
-    """The rescue point of that name. ``UnsafeTree`` when there is none."""
+    """Return the rescue point of that name. Raise ``UnsafeTree`` if there is none."""
     found = next((each for each in rescue_points(layout) if each.name == name), None)
     if found is None:
-        raise UnsafeTree(f"there is no rescue point {name}", hint=f"lth rescue {layout.root}")
+        raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
     return found
 
 
 def let_go(folder: str) -> None:
-    """Takes the ref of a session's rescue point away, so that git may collect what nothing else holds."""
+    """Delete the ref of a session's rescue point, so that git may collect its objects."""
     try:
         record = files.read_json(os.path.join(folder, FILE), exact=False)
         made = Snapshot.from_record(record.get("snapshot") or {})
@@ -207,7 +207,7 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """The task's own files as patterns relative to the top of a work tree; none where the task lies elsewhere."""
+    """Return the task's own files as patterns relative to the worktree; none if the task lies elsewhere."""
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -219,7 +219,7 @@ def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
 
 
 def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, int]:
-    """The answer of ``lth rescue``: every rescue point, or the one that is shown or gone back to."""
+    """Return the answer of ``lth rescue``: every rescue point, or the one that is shown or restored."""
     if options.restore:
         return restore(layout, options.restore), 0
     if options.show:
@@ -229,7 +229,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """One rescue point: the ``files`` that differ from it now, and the ``commits`` made since."""
+    """Return one rescue point: the ``files`` that differ from it now, and the ``commits`` made since."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -238,9 +238,9 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Brings files, index, branch and HEAD back to a rescue point; ``undo`` names the point of what was there.
+    """Restore files, index, branch and HEAD of a rescue point; ``undo`` names the point of the state before.
 
-    ``Busy`` while a run holds the lease. ``UnsafeTree``, with nothing touched, when git is in the middle of something.
+    Raise ``Busy`` while a run holds the lease. Raise ``UnsafeTree``, with nothing touched, during a git operation.
     """
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())

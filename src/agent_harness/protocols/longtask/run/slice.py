@@ -1,6 +1,6 @@
-"""One slice under way: what becomes of the checkpoint when its worker has ended; the lease is held all the time.
+"""One running slice: the changes of the checkpoint after its worker has ended, while the lease is held.
 
-After a rate limit also the note for whoever goes on. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
+Also the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Another run may have the task; the checkpoint is not ours to write."""
+    """Signal that another run may have the task, so that this run must not write the checkpoint."""
 
 
 class _Claimed(Exception):
-    """The checkpoint says `done` and was not verified as it stands."""
+    """Signal that the checkpoint says `done` and was not verified in its present form."""
 
 
 class Slice:
-    """The settlements of one slice; its workers walk the engine, each as a ``work.SliceWork``."""
+    """Results of one slice; its workers run through the engine, each as a ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class Slice:
         self.options = options
         self.lock = lock
         self.interruption = interruption
-        self._weak: dict[str, list[str]] = {}  # by the same text, why commands that pass prove nothing
-        self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the checkpoint that was verified
+        self._weak: dict[str, list[str]] = {}  # by checkpoint text: why passing commands prove nothing
+        self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the verified checkpoint
 
     def must_stop(self) -> bool:
-        """Whether a signal arrived, or the lease ran out."""
+        """Return True after a signal, or if the lease has expired."""
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """A worker that has ended, once its output is in a file of the task."""
+        """Write the output of an ended worker to a file of the task; return its result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -94,13 +94,13 @@ class Slice:
             raise
 
     def classify(self, attempt: WorkerResult) -> None:
-        """Names the failure of a worker."""
+        """Classify the failure of a worker."""
         attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
 
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """One change of the checkpoint with the events of the workers that ended; ``LeaseGone`` drops it as a whole."""
+        """Change the checkpoint, with the events of the ended workers; ``LeaseGone`` drops it as a whole."""
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -111,7 +111,7 @@ class Slice:
 
         try:
             return self.store.change(owned, fallback=self.prepared.before)
-        except InvalidTask:  # the contract itself no longer loads; what ran is logged all the same
+        except InvalidTask:  # the contract no longer loads; the workers are still logged
             for attempt in ended:
                 self._log(attempt.event())
             raise
@@ -120,10 +120,10 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """The checkpoint as text when it says `done`, or goes on with a task of which something can be decided.
+        """Return the checkpoint as text if it says `done`, or if the open task has decidable criteria.
 
-        That is a criterion of a command or an output, or one that somebody has said something about. ``None``
-        otherwise, also when it does not load.
+        A criterion is decidable if a command or an output decides it, or if there is evidence about it. Return ``None``
+        otherwise, and if the checkpoint does not load.
         """
         try:
             task, checkpoint = self.store.load()
@@ -138,10 +138,10 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Exit 0: what the worker wrote stays, a claim of `done` only when it is verified.
+        """Record exit 0: the worker's checkpoint stays, a claim of `done` only if it is verified.
 
-        ``verified``: reports by the text of the checkpoint that they are about. Members for the answer, ``status``
-        among them, and the exit status.
+        ``verified``: reports by the text of the checkpoint. Return members for the answer, including ``status``, and
+        the exit status.
         """
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
@@ -178,14 +178,14 @@ class Slice:
             outcome.ask_if_done(change, attempt.worker, asks)
             return {"status": raw["status"], "verification": report}, 0
         if weak := self._weak.get(text):
-            raw["nextStep"] = f"The commands pass, and prove nothing yet: {weak[0]}"
+            raw["nextStep"] = f"The commands pass, but prove nothing yet: {weak[0]}"
         if change.checkpoint.status == "done" and (report is None or report["status"] != "pass"):
             outcome.withdraw_claim(change, attempt.worker, criteria.unmet(report) if report else [], weak)
             return {"status": "paused", "verification": report}, 0
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """The report on a checkpoint with the worker's output among its evidence; runs outside of any lock."""
+        """Return the report on a checkpoint, with the worker's output as evidence; take no lock."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         task = self.prepared.task
@@ -201,12 +201,12 @@ class Slice:
     def _line(
         self, attempt: WorkerResult, report: JsonObject | None, *, claimed: bool, code: str = "not_verified"
     ) -> ClaimVerdict:
-        """For the ledger, what the harness says of the claim of this worker."""
+        """Return the verdict for the ledger on this worker's claim."""
         task = self.prepared.task
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """A failure that has a class: status, blocker and next step go by it. Members for the answer.
+        """Record a classified failure: status, blocker and next step; return members for the answer.
 
         ``earliest``: a rate limit lasts only until the first of the workers may go on.
         """
@@ -242,7 +242,7 @@ class Slice:
         return members
 
     def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
-        """The end of a worker that a signal stopped: its output is kept, its progress too, a claim of `done` is not."""
+        """Record a worker that a signal stopped: keep output and progress, withdraw a claim of `done`."""
         if change.damaged:
             outcome.ask_about_damage(change, attempt.worker)
         outcome.keep_output(change, attempt.worker, attempt.items)
@@ -252,17 +252,17 @@ class Slice:
         return change.checkpoint.status
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """The status after a worker that a signal stopped."""
+        """Record a worker that a signal stopped; return the status."""
         return self.change(lambda change: self._cut_short(change, attempt), attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """The end of a run whose lease is gone: it is logged, and the checkpoint left to the run that has it."""
+        """Log the end of a run that lost its lease, and leave the checkpoint to the run that has it."""
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """The answer of a run with one worker."""
+        """Return the answer of a run with one worker."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -271,7 +271,7 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """What git says about the working copy, within two seconds a question; empty when it says nothing."""
+    """Return git's status of the working copy, with two seconds for each call; empty if git fails."""
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -296,9 +296,9 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Adds the note, its evidence and its event to a change; the note's path.
+    """Add the handoff note, its evidence and its event to a change; return the note's path.
 
-    ``workers``: who was asked for, who ran last, who takes over on a rate limit.
+    ``workers``: the requested worker, the last one that ran, and the fallback.
     """
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)

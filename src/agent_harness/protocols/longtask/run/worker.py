@@ -1,8 +1,8 @@
-"""One worker of a slice: the agent behind it, and what came of it.
+"""One worker of a slice: the agent behind it, and its result.
 
-The agent is a client's command line, a line of shell, or an agent of ours. A worker that cannot be started is one that
-failed at once: 127 without its program, 126 for any other reason. Of one that has ended: how, what it printed and
-used, its output file, and the event and the answer that tell of it. Source: ``longtask.md`` 9, 10.2, 10.4.
+The agent is a client's command line, a shell command, or a built-in agent. A worker that cannot be started counts as
+failed at once: 127 without its program, 126 for any other reason. The result has exit status, output, usage, output
+file, and the event and answer for it. Source: ``longtask.md`` 9, 10.2, 10.4.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """The agent that a plan names; what a command line prints goes to ``printed``.
+    """Return the agent of a plan; output of a command line goes to ``printed``.
 
-    ``refusal`` reads what a client says that its provider refuses; behind a line of shell there is none.
+    ``refusal`` reads a provider's refusal from a client's output; a shell command has none.
     """
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
@@ -59,7 +59,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """The same agent; ``failure`` is the exit status and the reason once it could not be started."""
+    """Wrapper of an agent; ``failure`` holds exit status and reason if it could not be started."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -71,11 +71,11 @@ class Startable(Agent):
 
     @property
     def account(self) -> str:
-        """That of the agent."""
+        """Account of the agent."""
         return self._agent.account
 
     def start(self, brief: Brief) -> Turn:
-        """A turn that runs, or that is over."""
+        """Return a running turn, or one that has ended."""
         try:
             if not self._must_stop():
                 return self._agent.start(brief)
@@ -90,28 +90,28 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """A turn without a process."""
+    """Turn without a process."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
 
     @property
     def ended(self) -> bool:
-        """True once the end was handed out."""
+        """True after the end was returned."""
         return self._end is None
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """None: nothing was started."""
+        """``None``: nothing was started."""
         return None
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """The end, once."""
+        """Return the end, once."""
         end, self._end = self._end, None
         return end
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """There is nothing to end."""
+        """Drop the end; there is no process to stop."""
         self._end = None
 
 
@@ -120,7 +120,7 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """``prefix`` begins the reason in its event: ``fallback `` for a worker in another one's place, else nothing."""
+    """Result of an ended worker; ``prefix`` begins the reason in its event: ``fallback `` or nothing."""
 
     __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
 
@@ -138,18 +138,18 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """The class of its failure, once it is named."""
+        """Class of its failure, after ``classify``."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
 
     @property
     def limited(self) -> bool:
-        """Whether it failed by a rate limit."""
+        """True if it failed by a rate limit."""
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
-        """Names the failure, and finds the session behind a rate limit of Codex."""
+        """Classify the failure, and find the session behind a rate limit of Codex."""
         ran = self.ran
         self.text = failure_text(ran, prompt)
         self.classification = classified(ran, self.text, task)
@@ -159,11 +159,11 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """What is due after an end that a monitor made; ``None`` where the class of the failure says it."""
+        """Next step after a monitor ended the worker; ``None`` if the class of the failure gives it."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
-        """The event of its end: its type and its members."""
+        """Return the event of its end: its type and its members."""
         done = self.ran.exit_code == 0 and reason is None
         return {
             "kind": "worker_completed" if done else "worker_failed",
@@ -177,7 +177,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """What the ledger tells of this worker; who asks adds the verdict."""
+        """Return the ledger's facts about this worker; the caller adds the verdict."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -195,7 +195,7 @@ class WorkerResult:
         )
 
     def result(self) -> JsonObject:
-        """The members of the answer that tell of this worker."""
+        """Return the members of the answer about this worker."""
         plan = self.ran.plan
         return {
             "worker": plan.worker,
@@ -209,7 +209,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """The class of a worker's failure, by who ended it or by what it said."""
+    """Return the class of a worker's failure, by the monitor that ended it or by its output."""
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -220,7 +220,7 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """The content of ``evidence/worker-output-STAMP.txt``; its labels are part of the contract."""
+    """Return the content of ``evidence/worker-output-STAMP.txt``; its labels are part of the contract."""
     head = [
         f"worker: {ran.plan.worker}",
         f"command: {' '.join(redact(ran.plan.command).splitlines())}",
@@ -234,7 +234,7 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """What a failed worker said: the ends of both streams without the prompt that it may have echoed, and the error."""
+    """Return the ends of both streams of a failed worker, without an echo of the prompt, and the error."""
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -250,7 +250,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """What the output of a worker says that it used; ``None`` when it does not say it, as Kimi and a line of shell."""
+    """Return the usage in a worker's output; ``None`` if it has none, as for Kimi and shell commands."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 
@@ -263,7 +263,7 @@ def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
 
 
 def reported_usage(used: Totals) -> JsonObject | None:
-    """What an agent reported while it ran; ``None`` when it reported nothing."""
+    """Return the usage that an agent reported while it ran; ``None`` if it reported nothing."""
     if not used.reported:
         return None
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)

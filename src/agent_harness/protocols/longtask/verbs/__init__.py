@@ -1,1 +1,1 @@
-"""What the commands of `lth` do, beside running a slice."""
+"""Commands of `lth`, except running a slice."""

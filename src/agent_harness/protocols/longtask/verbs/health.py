@@ -1,4 +1,4 @@
-"""Is the task ready to be woken: its files, what is due, its scheduler, the programs and folders of its workers.
+"""Readiness check: files, scheduling decision, scheduler, and the programs and folders of the workers.
 
 Nothing is started but `PROGRAM --version`, for three seconds at most. Source: ``longtask.md`` 17.
 """
@@ -30,13 +30,13 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """The report of ``lth health``; exit status 1 only with ``strict``, for a check that fails."""
+    """Return the report of ``lth health``; the exit status is 1 only with ``strict``, if a check fails."""
     found = report(layout)
     return found, 1 if strict and found["status"] == "fail" else 0
 
 
 def report(layout: LongTaskLayout) -> JsonObject:
-    """What each check found, and the worst of it."""
+    """Return the result of each check, and the worst status."""
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:
@@ -62,7 +62,7 @@ def report(layout: LongTaskLayout) -> JsonObject:
 
 
 def scheduler_of(task: Contract) -> str:
-    """The scheduler's one name; unknown names stay as they are."""
+    """Return the scheduler's canonical name; unknown names stay as they are."""
     if named := task.section("scheduler").text("type"):
         return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"
@@ -156,7 +156,7 @@ def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
         return
     root = forbidden.expanded(task.repo_path, layout.root)
     if not os.path.isdir(root):
-        yield _check("repo-context", "fail", f"the repository path is no directory: {root}", path=root)
+        yield _check("repo-context", "fail", f"the repository path is not a directory: {root}", path=root)
         return
     from agent_harness.kernel.git import Git
 
@@ -167,7 +167,7 @@ def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
     if is_repository:
         yield _check("repo-context", "pass", f"{root} is a git worktree", path=root)
     else:
-        yield _check("repo-context", "fail", f"{root} is no git worktree", path=root)
+        yield _check("repo-context", "fail", f"{root} is not a git worktree", path=root)
 
 
 def _plan(layout: LongTaskLayout, task: Contract, worker: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`init`: a new task from a template, or a whole example; nothing of an older task is lost.
+"""`init`: create a task from a template or copy an example, and keep copies of an older task.
 
 Source: ``longtask.md`` 5.
 """
@@ -28,13 +28,13 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """The folder holds a task already; nothing was written."""
+    """Error: the folder already holds a task; nothing was written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Makes the task and answers with one line, or with its health. Every refusal comes before the first write."""
+    """Create the task; return one line, or its health. Every refusal comes before the first write."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -50,13 +50,13 @@ def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str
     return f"Initialized {template} task at {layout.root}", 0
 
 
-# ---- what is asked for
+# ---- choices
 
 
 def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     words = TEMPLATES[options.template]
     fallback = _worker(options.fallback_worker)
-    for_itself = options.command and fallback != LOCAL  # a command names its worker, where nobody else takes it
+    for_itself = options.command and fallback != LOCAL  # --command implies its worker, unless the fallback takes it
     worker = _worker(options.worker) or (LOCAL if for_itself else words["worker"])
     if options.scheduler is not None and options.scheduler not in SCHEDULERS:
         raise UsageError(f"Unknown scheduler: {options.scheduler}. Expected one of openclaw-cron, manual")
@@ -64,7 +64,7 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     task_id = id_of(os.path.basename(layout.root))
     choices = Choices(options.template, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
-        log.warn(f"{worker} takes no --command, so that it was left out; --worker {LOCAL} runs it")
+        log.warn(f"{worker} does not take --command, which was ignored; --worker {LOCAL} runs it")
     choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
     choices.command = options.command
     choices.objective, choices.proof = options.objective, options.criterion_command
@@ -90,7 +90,7 @@ def _worker(given: str | None) -> str | None:
     raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or an agent of the harness by its kind")
 
 
-# ---- what is written: path relative to the task -> content
+# ---- new files: path relative to the task -> content
 
 
 def _made(choices: Choices) -> dict[str, bytes]:
@@ -148,24 +148,24 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """What is kept of a task that was here before, and was deleted, says nothing of the new one."""
+    """Set aside the state of a deleted task that was here before."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
-        log.tell(f"lth: an earlier task was here; what was kept of it is in {aside} now")
+        log.tell(f"lth: an earlier task was here; its state is now in {aside}")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
         if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
-            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a folder of its own below it")
+            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a separate folder below it")
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")
 
 
 def _refuse_running(layout: LongTaskLayout) -> None:
-    """A task whose run goes on is not replaced under it."""
+    """Raise ``Busy`` while a run of the task to be replaced goes on."""
     if not os.path.lexists(layout.lock):
         return
     from agent_harness.protocols.longtask.run import lease_file
@@ -212,10 +212,10 @@ TEMPLATES: dict[str, dict[str, str]] = {
 }
 
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
-"""Whole tasks that are shipped and copied as they are."""
+"""Complete tasks that are shipped and copied as they are."""
 
 SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Every name of a scheduler → its one name."""
+"""Names of schedulers → canonical name."""
 
 CONSTRAINT = {
     "id": "bounded-runs",
@@ -223,14 +223,14 @@ CONSTRAINT = {
     "type": "hard",
     "category": "scope",
 }
-"""What every new contract asks of its workers."""
+"""Constraint of every new contract."""
 
 LOCAL = "local-command"
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class Choices:
-    """What the person chose for a new task, checked; everything but the names of template and workers may be absent."""
+    """Checked choices for a new task; only template and worker are always set."""
 
     def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = template
@@ -244,7 +244,7 @@ class Choices:
         self.criterion: str | None = None
         self.proof: str | None = None  # the command that decides the criterion
         self.sandbox: str | None = None
-        self.models: dict[str, str | None] = {}  # by worker, and of the scheduler's job by the scheduler
+        self.models: dict[str, str | None] = {}  # by worker; for the scheduler's job by its scheduler
         self.timeout_seconds: int | None = None
         self.every = "30m"
         self.name = f"{task_id}-tick"
@@ -252,17 +252,17 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """The preferred one, then the fallback."""
+        """Preferred worker, then the fallback."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 
 def id_of(folder: str) -> str:
-    """The id of a task by the name of its folder."""
+    """Return the id of a task from its folder name."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
-    """The contract."""
+    """Return the contract of a new task."""
     words = TEMPLATES[choices.template]
     criterion = {
         "id": "verified-outcome",
@@ -301,7 +301,7 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """The state before the first run."""
+    """Return the checkpoint before the first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -319,7 +319,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """The text of ``harness.md``."""
+    """Return the text of ``harness.md``."""
     return f"""\
 # Operating rules
 
@@ -355,7 +355,7 @@ def _scheduler_section(choices: Choices) -> JsonObject:
 
 
 def _config_name(worker: str) -> str:
-    """The member that configures a worker; empty for those that the harness never starts."""
+    """Return the member that configures a worker; empty if the harness never starts it."""
     if worker in adapters.CONFIGS:
         return adapters.CONFIGS[worker]
     return "agentWorker" if adapters.is_runnable(worker) else ""

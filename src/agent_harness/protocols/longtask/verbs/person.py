@@ -1,12 +1,12 @@
-"""What a person may decide of a task from a view that shows it: each is a command of ``lth``, for what was shown.
+"""Decisions of a person in a view that shows a task: each is a command of ``lth``, for the state shown.
 
     active          lth record DIR --status active [--note TEXT]
     done            lth record DIR --status done
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
     ID fails        the same with --status failed
 
-Whoever shows them keeps the ``revision``; where task or checkpoint are others by then, nothing is done. Source:
-``faces.md`` F-SRV-4, F-SRV-8.
+The view keeps the ``revision``; if task or checkpoint have changed since, nothing is done. Source: ``faces.md``
+F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """What can be decided now: each word with what it does; none while the task goes on by itself or is done."""
+    """Possible decisions now, by word; none while the task goes on by itself or is done."""
 
     __slots__ = ("criteria", "revision", "waits", "words")
 
@@ -35,11 +35,11 @@ class TaskChoices:
         self.revision = revision
         self.words = words
         self.criteria = criteria  # a word → criterion and status
-        self.waits = waits  # for a moment, which a person may do without
+        self.waits = waits  # until a moment; a person may end the wait
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Those of the task as it is on disk; ``None`` where it does not load."""
+    """Return the choices for the task as it is on disk; ``None`` if it does not load."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -49,21 +49,21 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     due = lifecycle.decide(checkpoint, store.now()).decision
     if due != "needs-human":
         return TaskChoices(revision, {}, {}, waits=due == "wait")
-    words = {GO_ON: "the next slice goes on; what you write is its next step"}
+    words = {GO_ON: "run the next slice; your text is its next step"}
     criteria: dict[str, tuple[str, str]] = {}
     for each in task.criteria:
         if each.metric == "manual":
             criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
-            words[f"{each.id} holds"] = f"you have looked at it: {each.description}"
-            words[f"{each.id} fails"] = "you have looked at it, and it does not hold"
-    words["done"] = "the task is reached; every criterion is checked first"
+            words[f"{each.id} holds"] = f"you have checked it: {each.description}"
+            words[f"{each.id} fails"] = "you have checked it, and it does not hold"
+    words["done"] = "the task is done; every criterion is checked first"
     return TaskChoices(revision, words, criteria, waits=False)
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Does what the word says, and answers as the command.
+    """Carry out the decision; return the answer of its command.
 
-    ``Superseded`` where the task is another one than was ``shown``; ``UsageError`` for a word that is no choice;
+    Raise ``Superseded`` if the task has changed since it was ``shown``, ``UsageError`` if the word is not a choice, and
     ``Refused`` for a worker of the task.
     """
     log.refuse_workers(layout, "harness serve")

@@ -1,4 +1,4 @@
-"""The OpenClaw job that wakes a task: a command to paste, and the same job without a model in the loop.
+"""OpenClaw job that starts a task: a command to paste, and the same job without a model.
 
 Source: ``longtask.md`` 17.
 """
@@ -26,12 +26,12 @@ DEFAULT_EVERY = "30m"
 DEFAULT_MODEL = "minimax/MiniMax-M2.5"
 DEFAULT_TIMEOUT_SECONDS = 300
 DEFAULT_TOOLS = "exec read write"
-_MARGIN_SECONDS = 30  # in which the harness writes the checkpoint after its worker's time is over
+_MARGIN_SECONDS = 30  # for writing the checkpoint after the worker's time limit
 _LEAST_SECONDS = 30
 
 
 def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, int]:
-    """The answer of ``lth openclaw-recipe``; nothing is written."""
+    """Return the answer of ``lth openclaw-recipe``; write nothing."""
     task, _ = LongTaskStore(layout).load()
     job = _job(task, options)
     argv = _argv(layout, task, options, int(job["timeoutSeconds"]))
@@ -49,7 +49,7 @@ def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, 
 
 
 def _job(task: Contract, options: RecipeOptions) -> JsonObject:
-    """Option, then ``task.scheduler``, then default."""
+    """Return the job's settings: the option, else ``task.scheduler``, else the default."""
     config = task.section("scheduler")
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
@@ -72,7 +72,7 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """What the job runs: a slice when `lth run` can start the worker, else one tick."""
+    """Return the command of the job: a slice if `lth run` can start the worker, else one tick."""
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -82,13 +82,13 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
 
 
 def fallback_words(task: Contract, worker: str, named: str | None = None) -> list[str]:
-    """The words that name who takes over for a worker; none where nobody does."""
+    """Return the options that name a worker's fallback; none if it has none."""
     fallback = adapters.normalised(named or task.policy.fallback or "")
     return ["--fallback-worker", fallback] if fallback and fallback != worker else []
 
 
 def program() -> list[str]:
-    """The installed `lth` by its absolute path, else this Python with the module."""
+    """Return the installed `lth` by its absolute path, else this Python with the module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

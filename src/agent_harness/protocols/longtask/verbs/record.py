@@ -1,4 +1,4 @@
-"""`record` and `evidence`: progress and proofs, written by a person or by the worker itself.
+"""`record` and `evidence`: progress and evidence, written by a person or by the worker itself.
 
 Source: ``longtask.md`` 12.
 """
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Through which a person acts who does not type the command, and what they were shown."""
+    """Action of a person in a view instead of a command, and the revision that was shown."""
 
     __slots__ = ("by", "shown")
 
     def __init__(self, shown: str, by: str) -> None:
         self.shown = shown  # as ``LongTaskStore.revision``
-        self.by = by  # named by the event
+        self.by = by  # for the event
 
     def event(self) -> JsonObject:
-        """The member of its events."""
+        """Return the member for its events."""
         return {"by": self.by}
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """``Superseded``, under the lock, where the task is another one than was shown."""
+    """Raise ``Superseded``, under the lock, if the task has changed since it was shown."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Writes the progress that is given. ``VerificationFailed``, and nothing written, for an untrue ``done``."""
+    """Write the given progress. Raise ``VerificationFailed``, with nothing written, for an unproven ``done``."""
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -53,7 +53,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
         task, _ = store.load()
         report, code = criteria.verify(layout, options.verify_timeout_seconds)
-        if not log.worker_speaks(layout):  # of a worker's claim the slice says so when the worker has ended
+        if not log.worker_speaks(layout):  # the slice writes the verdict on a worker's claim
             line = _persons_claim(layout, task, report)
         if code:
             if line:
@@ -70,7 +70,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """A person says that the task is done: their word is judged like a worker's, and about the line before."""
+    """Return the verdict on a person's claim that the task is done; it refers to the verdict before."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -92,7 +92,7 @@ def _record(
     raw["status"] = status
     if note is not None:
         raw["nextStep"] = note
-    at = options.blocked_until  # an older time never stays
+    at = options.blocked_until  # never keep an older time
     if at is None and options.retry_after_seconds is not None:
         at = change.now + clock.timedelta(seconds=options.retry_after_seconds)
     raw["blockedUntil"] = None if at is None else clock.timestamp(at, fraction=True)
@@ -113,7 +113,7 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Whoever says that a task goes on ends the limits that stand in it alone; those of accounts have their clock."""
+    """Remove cooldowns without an account when a task goes on; the clock has those of accounts."""
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -139,7 +139,7 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Believes ``task.json`` as it is now; what of it was another one. ``Refused`` for a worker of the task."""
+    """Accept ``task.json`` as it is now; report the changed members. Raise ``Refused`` for a worker of the task."""
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -153,9 +153,9 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Records the evidence that the options describe, and answers with it.
+    """Record the evidence that the options describe; return it.
 
-    ``OutsideTask`` for a manifest elsewhere; nothing is written then.
+    Raise ``OutsideTask``, with nothing written, for a manifest outside the task.
     """
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
@@ -165,25 +165,23 @@ def gather(
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
-        log.warn(f"recorded, and believed of nobody but a person: {', '.join(manual)}")
+        log.warn(f"recorded, but only a person's evidence counts for: {', '.join(manual)}")
     unknown = _unknown_of(layout, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 
 
 def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """For each criterion that an item names and that there is not, a line that says which there are."""
+    """Return a line for each unknown criterion that an item names, with the known ones."""
     task, _ = LongTaskStore(layout).load()
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
     return [
-        f"{task.id} has no criterion {each}, so that this counts for none of {', '.join(known)}"
-        for each in named
-        if each and each not in known
+        f"{task.id} has no criterion {each}; it has {', '.join(known)}" for each in named if each and each not in known
     ]
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Puts what a person says of criteria that only a person decides into the ledger."""
+    """Write a person's evidence on manual criteria to the ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -201,7 +199,7 @@ def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: Jso
 
 
 def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """The criteria that an item is about and that only a person decides."""
+    """Return the manual criteria that an item is about."""
     task, _ = LongTaskStore(layout).load()
     about = records.EvidenceItem(item)
     return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
@@ -227,10 +225,10 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """A free name for the manifest, inside the task and on none of the harness's own places."""
+    """Return a free name for the manifest, inside the task and not one of the harness's own paths."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))
     if path.split("/")[0] in _OURS:
-        raise OutsideTask(f"--manifest-path must not be a place of the harness itself: {manifest}")
+        raise OutsideTask(f"--manifest-path must not be one of the harness's own files: {manifest}")
     return change.free_name(path)

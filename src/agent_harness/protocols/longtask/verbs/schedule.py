@@ -1,7 +1,8 @@
-"""``lth schedule``: the lines by which cron, or a timer of systemd, runs a slice of a task every so often.
+"""``lth schedule``: lines by which cron, or a systemd timer, runs a slice of a task at regular intervals.
 
-They are printed and installed by nobody: whose they are decides where they go. Two slices never run at once: the lease
-of the task sees to that, and a timer of systemd does not begin before the slice before has ended.
+They are only printed; the user installs them. Two slices never run at once: the lease of the task prevents it, and a
+systemd timer does not start before the last slice has ended.
+
 Source: ``scale.md`` 9.
 """
 
@@ -28,9 +29,9 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """The lines, with what to do with them as comments; nothing is written.
+    """Return the lines, with instructions as comments; write nothing.
 
-    ``UsageError`` for a form or a span that there is not, or where no worker is named that `lth run` can start.
+    Raise ``UsageError`` for an unknown form or interval, or if no worker is set that `lth run` can start.
     """
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
@@ -39,7 +40,7 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
     task, _ = LongTaskStore(layout).load()
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{options.every!r} is no span", hint="--every 10m, 2h or 1d")
+        raise UsageError(f"--every must be a time span, got {options.every!r}", hint="--every 10m, 2h or 1d")
     named = options.worker or task.policy.preferred or ""
     worker = adapters.normalised(named) if named else ""
     if not worker or not adapters.is_runnable(worker):
@@ -57,7 +58,7 @@ def _cron(argv: list[str], count: int, unit: str, root: str) -> str:
     whole, form = _BY_CRON[unit]
     if (count >= whole > 1) or whole % count:
         hint = "a part of an hour or of a day (10m, 2h, 1d), or --print systemd"
-        raise UsageError(f"cron cannot say every {count}{unit}", hint=hint)
+        raise UsageError(f"cron cannot express every {count}{unit}", hint=hint)
     place = f"PATH={adapters.quoted(os.environ.get('PATH', os.defpath))}"
     errors = adapters.quoted(os.path.join(root, "cron-errors.log"))
     line = f"{place} {adapters.quoted(*argv)} 2>> {errors} > /dev/null".replace("%", r"\%")
@@ -95,5 +96,5 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """A word as systemd reads it: in quotes, with what it would expand doubled."""
+    """Quote a word for systemd, with the characters that it would expand doubled."""
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")

@@ -1,4 +1,4 @@
-"""What is due: `validate` and `next` only read; `tick` reopens a window that is over and hands out the prompt.
+"""Scheduling: `validate` and `next` only read; `tick` reopens an expired block and returns the prompt.
 
 Nothing is started. Source: ``longtask.md`` 6, 8.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """What is due; with ``dry-run`` as it would be, and nothing is written."""
+    """Return the decision; with ``dry-run``, without writing anything."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()
@@ -33,7 +33,7 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """A claim of `done` that is not proven is left for `run` to settle; the answer does not repeat it."""
+    """Record the decision; leave an unproven claim of `done` to `run`, and do not repeat it in the answer."""
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
@@ -44,7 +44,7 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """The events of a decision about a checkpoint: that it was made, and why nothing runs."""
+    """Log the events of a decision about a checkpoint: the decision, and why nothing runs."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -54,7 +54,7 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Makes a task active again whose blocked window is over; a task that is not blocked stays as it is."""
+    """Make a task active again whose block has expired; a task that is not blocked stays as it is."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -93,7 +93,7 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """The member ``rateLimits`` of an answer, where any worker of the task, or one of these, has to wait."""
+    """Return the member ``rateLimits`` of an answer; nothing if no worker of the task, or of these, has to wait."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -105,7 +105,7 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """One line that names the task and what comes next. ``InvalidTask`` otherwise."""
+    """Return one line with the task and its next step. Raise ``InvalidTask`` for an invalid task."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint
@@ -113,7 +113,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """What is due now, as it stands in the checkpoint; `done` only where it is proven."""
+    """Return the decision by the checkpoint; `done` only if it is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

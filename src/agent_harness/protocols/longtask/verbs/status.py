@@ -1,4 +1,4 @@
-"""The verbs that only read: `status`, `ls`, `summary`, `tail`, and the first line of `resume`.
+"""Read-only commands: `status`, `ls`, `summary`, `tail`, and the first line of `resume`.
 
 Source: ``longtask.md`` 6, 19.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def status(layout: LongTaskLayout) -> tuple[str, int]:
-    """A few lines: checkpoint, decision, blocker, evidence, last event, lease."""
+    """Return a few lines: checkpoint, decision, blocker, evidence, last event, lease."""
     store = LongTaskStore(layout)
     task, held = store.load()
     items, _ = evidence.everything(layout, held)
@@ -54,20 +54,20 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """What `done` stands on, where that is on record."""
+    """Return the row with the proof of `done`, if it is on record."""
     found = _word(layout, task, checkpoint)
     said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
     return [("proof", said)] if found else []
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """The word for a task that is done, and what it rests on, where that is on record."""
+    """Return the grade of a task that is done, and its basis, if they are on record."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """The slice under way, or the one that ended without a word."""
+    """Return the rows of the running slice, or of one that ended without a record."""
     home = layout.home()
     if home is None:
         return []
@@ -77,7 +77,7 @@ def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
 
 
 def explain(layout: LongTaskLayout) -> None:
-    """One line on stderr: what the run before left behind, what is due and why."""
+    """Print one line on stderr: what the last run left, the decision and its reason."""
     store = LongTaskStore(layout)
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
@@ -125,18 +125,18 @@ def _limit(found: JsonObject) -> str:
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
-    """Whether a worker is under way."""
+    """Return True if a worker is running."""
     return lease_of(store) == "held" and recovery.is_unfinished(events)
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Tokens and cost of the runs that say it, and how many do not; who is at work has not said it yet."""
+    """Return tokens and cost of the known runs, and the number of unknown ones; a running worker is not counted."""
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
-        said = "run does" if unknown == 1 else "runs do"
-        return f"unknown; {unknown} {said} not say it" if unknown > 0 else "none yet" if working else "none"
+        said = "run" if unknown == 1 else "runs"
+        return f"unknown; not reported by {unknown} {said}" if unknown > 0 else "none yet" if working else "none"
     cost = "cost unknown" if spent["costUsd"] is None else f"{spent['costUsd']:.2f} USD"
-    others = f"; {unknown} more runs do not say it" if unknown > 0 else ""
+    others = f"; not reported by {unknown} more" if unknown > 0 else ""
     return f"{spent['totalTokens']} tokens, {cost}, in {spent['knownRuns']} runs{others}"
 
 
@@ -154,7 +154,7 @@ def _look(store: LongTaskStore) -> Any:
 
 
 def lease_of(store: LongTaskStore) -> str:
-    """What the lease of a task says: none, held, over or unreadable."""
+    """Return the state of a task's lease: none, held, over or unreadable."""
     found = _look(store)
     return "none" if found is None else _kind(found)
 
@@ -174,7 +174,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """The last events, the newest last; a type is looked for before the cut."""
+    """Return the last events, newest last; the type filter comes before the limit."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -191,7 +191,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """The checkpoint and the log in figures, and the last events."""
+    """Return the checkpoint and the log in figures, and the last events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -246,10 +246,10 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Every task below a folder, by path; a table, or one object with ``json``.
+    """List every task below a folder, by path: a table, or one object with ``json``.
 
-    A task that does not load is listed with what is wrong. Links and hidden folders are not entered, nor the folders of
-    a task. ``HarnessError`` when there is no such folder.
+    A task that does not load is listed with its problems. Links and hidden folders are not entered, nor the folders of
+    a task. Raise ``HarnessError`` if the folder does not exist.
     """
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
@@ -261,7 +261,7 @@ def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, 
 
 def _places(root: str) -> Iterator[str]:
     def skipped(error: OSError) -> None:
-        log.warn(f"{error.filename} was passed over: {error.strerror}")
+        log.warn(f"{error.filename} was skipped: {error.strerror}")
 
     for folder, names, files in os.walk(root, onerror=skipped):
         if all(sign in files for sign in _SIGNS):
