@@ -21,6 +21,8 @@ UNWANTED = {
     "src/agent_harness/locks.py": ("class LockManager: ...", "the name LockManager says too little"),
     "src/agent_harness/text.py": ("def common_words() -> None: ...", "the name common_words says too little"),
     "src/agent_harness/jobs.py": ("class Lander: ...", "Lander: write merge queue for lander"),
+    "src/agent_harness/what.py": ('def it() -> int:\n    """What it is."""', "a docstring begins with What"),
+    "src/agent_harness/no.py": ('SAID = "this is no list"', "'is no' in a text; write is not a"),
     "docs/long.md": (f"It runs.\nIt {'really ' * 30}ends.", "long.md:2: a sentence of 32 words: It really"),
     "docs/words.md": ("| `claim` | the agent claims it |", "words.md:1: a private word, 'claims': the agent"),
     "docs/tutorials/no.md": (

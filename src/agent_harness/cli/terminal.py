@@ -1,6 +1,6 @@
 """Terminal of a person: questions, and the display while a run works or waits for a rate limit to end.
 
-Without a person the answer is no (features.md UAH-076, C12).
+Without a person the answer is "no" (features.md UAH-076, C12).
 """
 
 import os
@@ -346,7 +346,7 @@ def _written(reader: "ProjectReader") -> str:
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
     """Return a function that asks one question on stderr and returns the answer; ``yes`` answers all of them.
 
-    Without a terminal, an answer that already waits on stdin counts, and anything else is no.
+    Without a terminal, an answer that already waits on stdin counts, and anything else means "no".
     """
 
     def answer(question: str) -> bool:

@@ -57,7 +57,7 @@ def refuse_tracked(git: Git, folder: str) -> None:
     if held:
         raise UnsafeTree(
             f"{folder}/, the state of the harness, is committed; it belongs to this machine only",
-            hint=f"git rm -r -q --cached {folder} && git commit -q -m 'The state of the harness is no part of it'",
+            hint=f"git rm -r -q --cached {folder} && git commit -q -m 'Keep the harness state out of git'",
             check="git_state",
         )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange
 
 
-SHARED = "several workers share this folder, which is no git work tree: nothing that one of them does is rolled back"
+SHARED = "several workers share this folder, which is not a git work tree: no work is rolled back"
 _GUESSES = 3
 """Number of baselines prepared outside the lock; then one is prepared under it, however long it takes."""
 
