@@ -53,7 +53,7 @@ def test_fix_rounds_and_commits_of_the_agent_are_on_record(calc: CalcProject) ->
     assert calc.run([lie, turn(honest(1), feature=1)]).code == 0
     ran = again.harness("run", "--agent", f"replay:{recording(calc, 1)}")
     assert ran.code == 0, ran.text
-    assert "Fix round 1: the failure goes back to the agent." in ran.out
+    assert "Fix round 1 of 3: the agent gets the output." in ran.out
     assert "Try a minus" in again.git("log", "--format=%s")
     assert written(again) == written(calc)
 

@@ -21,7 +21,7 @@ def test_what_was_rolled_back_is_listed_shown_and_brought_back(calc: CalcProject
     calc.environ["HARNESS_REPORT__AFTER_RUN"] = "true"
     rejected = calc.run(breaking(2))
     assert rejected.code == 1, rejected.text
-    assert "Bring it back with: harness rescue list" in rejected.out
+    assert "To restore it: harness rescue list" in rejected.out
     proven, claims, cost, kept, needs, report, following = rejected.out.splitlines()[-7:]  # F-RUN-2, F-REP-10
     assert report == f"report     {calc.root / '.harness/report.html'}"
     assert "1 of 6 features are proven" in (calc.root / ".harness/report.html").read_text()
@@ -78,7 +78,7 @@ def test_what_a_rejected_claim_printed_is_kept_masked_and_named(calc: CalcProjec
     names = [row["output_file"] for row in rejected]
     assert names[0] == ".harness/logs/verdicts/1-proof.txt"
     assert len(set(names)) == len(names) > 1
-    assert all(f"What it printed: {name}" in ran.out for name in names)
+    assert all(f"Output: {name}" in ran.out for name in names)
     kept = (calc.root / names[0]).read_text()
     assert kept.startswith("$ python -m pytest tests/")
     assert "test_add_one" in kept

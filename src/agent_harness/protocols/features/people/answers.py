@@ -52,13 +52,15 @@ def resume(
     if asked is None:
         if choose:
             raise UsageError("No question waits for an answer", hint="harness status")
-        if not was_paused and state.handoff is None:
-            project.say("Nothing to resume.")
-            return {"answered": None, "was_paused": False, "next": "harness run"}
-        return {"answered": None, "was_paused": was_paused, **_say_next(project, state)}
+        return {"answered": None, "was_paused": was_paused, **_say_next(project, state, was_paused=was_paused)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
-        return {"answered": None, "was_paused": was_paused, "escalation": asked.record, **_say_next(project, state)}
+        return {
+            "answered": None,
+            "was_paused": was_paused,
+            "escalation": asked.record,
+            **_say_next(project, state, was_paused=was_paused),
+        }
     if choose is None:
         raise UsageError(questions.text(asked), hint=questions.hint(asked))
     word = questions.word(asked, choose)
@@ -69,12 +71,15 @@ def resume(
     return {"answered": word, "feature_id": asked.feature_id, "next": "harness run", **answer}
 
 
-def _say_next(project: Project, state: SessionState) -> JsonObject:
+def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> JsonObject:
     handed = state.handoff
     passing, total = project.store.believed(project.store.features()).counts()
     if total and passing == total and handed is None:
         project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
         return {"next": "harness verify --all"}
+    if not was_paused and handed is None:
+        project.say("Nothing to resume.")
+        return {"next": "harness run"}
     project.say(f"Resuming from session {state.last_session}...")
     project.say(f"Next prompt: {state.next_prompt}")
     feature = next_feature(project.store.features(), state).feature

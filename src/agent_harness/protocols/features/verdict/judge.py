@@ -494,7 +494,7 @@ class Judge:
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
         output_file = kept.get(failed.step, "") if failed else ""
         if output_file:
-            self._project.say(f"What it printed: {output_file}")
+            self._project.say(f"Output: {output_file}")
         return Ruling(
             accepted=False,
             final=final,
@@ -800,7 +800,7 @@ class _Steps:
             "cross-check": "running old and new tests together",
             "red": "checking that the tests fail without the work",
             "twins": "checking that the tests can fail",
-            "outside": "checking that the work answers alike outside of tests",
+            "outside": "checking that functions answer alike outside of tests",
             "lint": "lint check",
         }
 

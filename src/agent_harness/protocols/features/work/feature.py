@@ -50,7 +50,7 @@ class FeatureWork(SessionWork):
             self._project.say(f"No evidence was shown; asking the agent for it once. {self._what_counts()}")
             return evidence_prompt(self._project, self._under_way)
         fix_round = self.turns.so_far.fix_rounds
-        self._project.say(f"Fix round {fix_round}: the failure goes back to the agent.")
+        self._project.say(f"Fix round {fix_round} of {self.policy.fix_rounds}: the agent gets the output.")
         output = self._refused.output if self._refused else ""
         return fix_prompt(
             self._project, self._under_way, failure=self._failure(ruling), output=output, fix_round=fix_round

@@ -355,8 +355,8 @@ class SessionWork(ABC):
         finalization = self._rolled_back(failure)
         finalized = self._finalize(finalization)
         actions.log_from_git(project, under_way, finalized.rescue_ref)
-        project.say(f"Session rejected and rolled back. What was taken away is kept: git show {finalized.rescue_ref}")
-        project.say("Bring it back with: harness rescue list")
+        project.say(f"Session rejected and rolled back. The work is kept: git show {finalized.rescue_ref}")
+        project.say("To restore it: harness rescue list")
         self.turns.say_what_stays()
         result = self._result("failed", "complete", failure, finalization, finalized, exit_code=1)
         if not ruling.judged:
