@@ -55,8 +55,8 @@ def test_why_a_feature_is_proven_and_how_to_check_it(told: CalcProject) -> None:
     assert "REJECTED regression: 1 test that passed broke, first tests/e2e/test_add.py::test_add_one" in found.out
     assert "rolled back, kept: harness diff 2" in found.out
     assert "accepted: proof 2 passed, 2 tests of the suite pass, red before" in found.out
-    assert "$0.50 in 2 sessions" in found.out
-    assert "; less than $0.01 of it on 1 rejected" in found.out
+    assert "$0.50 (2 sessions" in found.out
+    assert "; 1 rejected (less than $0.01)" in found.out
     assert len(lines) <= 30
     assert told.fingerprint() == before, "it reads alone"
     answer = told.harness("why", "#2", "--json").json

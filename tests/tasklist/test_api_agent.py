@@ -35,5 +35,5 @@ def test_a_task_is_done_with_the_verbs_and_its_cost_is_told(tmp_path: Path, monk
     assert work.statuses() == ["completed"]
     assert any('CHECKPOINT [task-1] step=1/1 "all of it"' in line for line in work.log())
     assert model == "claude-sonnet-4-6"
-    (cost,) = [line for line in work.harness("status").out.splitlines() if line.startswith("Costs:")]
-    assert cost == "Costs: $0.46; $0.46 for each of 1 completed"
+    (cost,) = [line for line in work.harness("status").out.splitlines() if line.startswith("cost ")]
+    assert cost == "cost       $0.46, $0.46 for each proven"

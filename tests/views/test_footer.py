@@ -112,7 +112,7 @@ def test_another_size_is_drawn_anew_and_a_small_one_has_fewer(listed: TaskListPr
     run.shows(lambda text: "$0.12 of $10.00 now" in text)
     run.resize(60, 24)
     run.shows(lambda text: re.search(r"-- 0/2 proven -+\s*\n", text) and [*map(len, below(run)[:1])] == [59])
-    assert below(run)[2] == "   $0.12 of $10.00 now   12.0k in 900 out"
+    assert below(run)[2] == "   $0.12 of $10.00 now   12.0k in 900 out   Ctrl-C stops"
     run.resize(60, 7)
     run.shows(lambda _: len(below(run)) == 1)
     run.resize(100, 30)

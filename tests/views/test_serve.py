@@ -711,7 +711,7 @@ def test_one_of_several_agents_is_told_by_its_slot(tmp_path: Path) -> None:
         page = until(lambda: "w2 (" in (seen := served.page(here)).text and seen)
         assert {"w1 (a)", "w2 (b)"} == set(re.findall(r"w\d \(\w\)", page.text.partition("say to the agent")[0][-60:]))
         nobody = served.send(page.form("say"), text="Use SQLite.")
-        assert (nobody.status, "several agents are at work" in nobody.text) == (422, True)
+        assert (nobody.status, "several agents are running" in nobody.text) == (422, True)
         assert served.send(page.form("say"), text="Use SQLite.", to="w9").status == 400
         assert served.send(page.form("say"), text="Use SQLite.", to="w2").status == 303
         assert "w2 (b) gets the message" in served.page(here).text

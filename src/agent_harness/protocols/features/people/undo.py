@@ -99,7 +99,7 @@ def asked(project: Project, what: str) -> str:
     """Return the result of ``named``, in a person's words."""
     feature_id, taken = named(project, what)
     feature = overrides.feature_of(project, feature_id)
-    if taken is None:
+    if taken is None and reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
         _accepted(project, feature)
     return _what(feature.name, again=taken is not None)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent_harness.errors import Busy, ConfigurationError, Refused, UnsafeTree
 from agent_harness.kernel import clock, files, lock
+from agent_harness.kernel import root as roots
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, records, repository
@@ -45,8 +46,10 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
     """
     layout = initializer.layout_of(root)
     git = Git(root)
+    is_anew = roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, layout, git)
-    initializer.forget_earlier(root, say)
+    if is_anew:
+        initializer.forget_earlier(root, say)
     written = _settings_file(root, layout)
     config = load(root)
     project = Project.open(root, config, say)

@@ -21,7 +21,8 @@ from agent_harness.errors import (
     UsageError,
     VerificationFailed,
 )
-from agent_harness.kernel import clock, files, snapshot
+from agent_harness.kernel import clock, files, snapshot, trusted_state
+from agent_harness.kernel import root as roots
 from agent_harness.kernel.files import own_place
 from agent_harness.kernel.git import Git, own_output
 from agent_harness.kernel.json import JsonObject
@@ -52,7 +53,7 @@ SCRIPTS = {
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
     """Plan the project in ``root``; refuse, with the disk unchanged, if it is not safe to start."""
-    text = specification(spec)
+    text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
     if config:
@@ -65,7 +66,8 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
         _refuse_unsafe(root, spec)  # there may have been a wait
-        forget_earlier(root, say)
+        if is_anew:
+            forget_earlier(root, say)
         project = _first_files(root, say)
         say("Running initializer agent...")
         _plan(project, agent, text, stop)
@@ -76,12 +78,12 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Set aside the state of a deleted project that was here before."""
-    from agent_harness.kernel import root as roots
-    from agent_harness.kernel import trusted_state
+    """Set aside the state of a deleted project that was here before.
 
-    folder, layout = os.fspath(root), layout_of(root)
-    if roots.is_anew(folder) and (aside := trusted_state.set_aside(layout.git_dir, layout.root)):
+    Ask ``is_anew`` before any other look at the repository, which leaves files of the harness in it.
+    """
+    layout = layout_of(root)
+    if aside := trusted_state.set_aside(layout.git_dir, layout.root):
         say(f"An earlier project was here; its state is now in {aside}.")
 
 
