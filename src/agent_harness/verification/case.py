@@ -70,12 +70,12 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is asked."""
+        """True if nothing more is asked."""
         return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
 
     @property
     def work(self) -> list[FileChange]:
-        """The changed files that are no tests, and that no test stands on."""
+        """Changed files that are not tests, and on which no test depends."""
         return self.work_in(self.changes, self.survey)
 
     def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
@@ -85,7 +85,7 @@ class Case:
 
     @property
     def short_limit(self) -> float:
-        """How long the proof may take when it is run once more."""
+        """Time limit in seconds for one more run of the proof."""
         return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
 
     def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
@@ -131,7 +131,7 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """The proof once more on a version of the candidate; it is no step of its own."""
+        """The proof once more on a version of the candidate; it is not a separate step."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done

@@ -1,4 +1,4 @@
-"""What a candidate commit changes, with the contents that the rules read.
+"""Changes of a candidate commit, with the contents that the rules read.
 
 Paths are relative to the project, which may be a folder inside the repository; what lies outside begins with ``../``.
 Contents come from git objects, never from a folder, so that nothing is followed, filtered or hidden.
@@ -58,7 +58,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """What ``candidate`` changes against ``base``; contents are read where ``wanted`` says so."""
+    """Return the changes from ``base`` to ``candidate``; contents are read if ``wanted`` says so."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -115,7 +115,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """What ``commit`` holds at these paths; missing and too large ones are left out."""
+    """Return the contents of ``commit`` at these paths; missing and too large ones are left out."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)

@@ -82,7 +82,7 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Where the program word of pytest stands, and where pytest's own arguments begin; ``None`` for other commands."""
+    """Return the index of pytest's program word, and of its first own argument; ``None`` for other commands."""
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -99,7 +99,7 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Whether a program can be started with these words; braces and brackets mean nothing, as in test ids."""
+    """Return whether a program can be started with these words; braces and brackets mean nothing, as in test ids."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -129,7 +129,7 @@ def without_plugins(names: Sequence[str]) -> list[str]:
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """What to start, and the variables to add, so that the run writes its report to ``report``.
+    """Return the command, and the variables to add, so that the run writes its report to ``report``.
 
     ``words`` are the command's words with the program already resolved; they are ignored when a shell is needed.
     ``imports`` is the PYTHONPATH of the run; where a shell command sets its own, ours comes first.

@@ -70,7 +70,7 @@ class Edits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Where a command is run."""
+    """Folder in which a command runs."""
 
     commit: str
     top: Path  # of the checkout
@@ -103,7 +103,7 @@ class Checkout:
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
     def _changed(self, *kinds: str) -> list[tuple[bytes, str]]:
-        """What git tells of these kinds of files: the sign of its state, and its path in the checkout."""
+        """Return the files that git reports of these kinds: the sign of the state, and the path in the checkout."""
         listed = Git(self.top).run("ls-files", "-z", "-t", *kinds).split(b"\0")
         return [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
 
@@ -133,7 +133,7 @@ def make_checkout(
     temporary folder may be; git can be used in it where the history is small, and nothing is ``borrowed`` then.
     ``links`` are checked against the ignore rules; ``lent`` is known to be ignored; files ``without`` are left out of
     both. ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there
-    is no place for it and ``GitFailed`` when the commit cannot be read.
+    is not a place for it, and ``GitFailed`` when the commit cannot be read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -208,7 +208,7 @@ def _place(top: Path) -> Path:
 
 
 def _places(top: Path) -> list[Path]:
-    """Where checkouts may lie, the best place first."""
+    """Return the folders that may hold checkouts, the best one first."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     bases = (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{os.getuid()}"))
     found = [base / "worktrees" for base in bases]
@@ -272,7 +272,7 @@ def _name_of(process: owner.Owner) -> str:
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """The process in the name was of this machine and this boot, and is no more."""
+    """The process in the name was of this machine and this boot, and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -302,7 +302,7 @@ def remove(folder: Path) -> None:
 
 
 def _emptied(folder: Path) -> bool:
-    """Whether nothing but the record of the owner is left in the folder."""
+    """Return whether nothing but the record of the owner is left in the folder."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -450,7 +450,7 @@ def _link(project: Path, path: str, target: Path, without: Collection[str]) -> N
 def _why_not_linked(project: Path, link: str) -> str | None:
     parts = Path(link).parts
     if not parts or Path(link).is_absolute() or ".." in parts or parts[0] == ".git":
-        return "it is no path inside the project"
+        return "it is not a path inside the project"
     if not (project / link).exists():
         return "it does not exist"
     if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):

@@ -31,7 +31,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """What the proof has called answers alike where no test runner is, in a process and a folder of its own."""
+    """Repeat the calls of the proof in a separate process and folder, without a test runner; compare the answers."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -131,12 +131,12 @@ def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
 
 
 def _agrees(recorded: str, answer: str | None) -> bool:
-    """Whether a call answers as it did in its test; of what was raised there, only that it was is known."""
+    """Return whether a call answers as it did in its test; of what was raised there, only that it was is known."""
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
 
 
 def _alike(inside: str, outside: str, program: str) -> bool:
-    """Whether two answers are the same but for the name of the program, as help texts have it."""
+    """Return whether two answers are the same but for the name of the program, as help texts have it."""
     return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 

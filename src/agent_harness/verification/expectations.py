@@ -98,7 +98,7 @@ def one_by_one(
 
 
 def _is_asked(path: str, text: str, at: int, command: str) -> bool:
-    """Whether nothing says that the value at a place may be one that this command does not ask for."""
+    """Return whether nothing says that the value at a place may be one that this command does not ask for."""
     if is_makefile(path):
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)

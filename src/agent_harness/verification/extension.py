@@ -26,7 +26,7 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Whether calls that were written for ``before`` do the same with ``after``, messages of assertions aside.
+    """Return whether calls that were written for ``before`` do the same with ``after``, messages of assertions aside.
 
     True where ``after`` has more parameters, each with a constant for a default, and comes to the same code when they
     have these values.
@@ -47,7 +47,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Whether a function only got assertions, which bind no name that was used before and skip nothing."""
+    """Return whether a function only got assertions, which bind no name that was used before and skip nothing."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -61,7 +61,7 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Whether a test does all that it did, in the same order, and then more, which neither skips nor ends it."""
+    """Return whether a test does all that it did, in the same order, and then more, which neither skips nor ends it."""
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -102,7 +102,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Whether an import from a module takes the same names, by the same names, and others."""
+    """Return whether an import from a module takes the same names, by the same names, and others."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -135,7 +135,7 @@ def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, 
 
 
 def _binds(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Whether one of the names may get another value, or be looked at by name, in a statement."""
+    """Return whether one of the names may get another value, or be looked at by name, in a statement."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             if node.id in _LOOKING or (node.id in names and not isinstance(node.ctx, ast.Load)):
@@ -233,7 +233,9 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Whether ``pytest_addoption`` only gains options of the project's own, with names that pytest uses for nothing."""
+    """Return whether ``pytest_addoption`` only gains options of the project's own, with names that pytest uses for
+    nothing.
+    """
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -302,7 +304,9 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Whether a statement that is added to a test file stands for itself: an import, a test, a helper, a constant."""
+    """Return whether a statement that is added to a test file stands for itself: an import, a test, a helper, a
+    constant.
+    """
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

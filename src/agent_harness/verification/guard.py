@@ -42,7 +42,7 @@ _MOST_OF_CHECK = 50  # files in which expected values are changed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How a protocol says what speaks against the change of a file."""
+    """Words of a protocol for findings about changed files."""
 
     check_code: str = "runner_config_changed"
     check: str = "{} is not a session's to change: a command that checks the project runs or reads it, and {}"
@@ -88,13 +88,13 @@ class ProtectedFiles:
     words: Words = field(default_factory=Words)
 
     def frees(self, path: str) -> bool:
-        """Whether a person has said that this protected file may change."""
+        """Return whether a person has said that this protected file may change."""
         return matcher(tuple(self.may_change))(os.fsencode(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What the rules say, and which files belong to the test side."""
+    """Findings of the rules, and the files that belong to the tests."""
 
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
@@ -117,7 +117,7 @@ def is_read(path: str) -> bool:
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
-    """Whether the content of a file says something about the proof of one command."""
+    """Return whether the content of a file says something about the proof of one command."""
     return protection.checks.loads(path) or is_read(path) or is_test_side(path, protection)
 
 
@@ -132,7 +132,7 @@ def belongs(path: str, nodes: Collection[str]) -> bool:
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Whether a path, by its name, is one of the tests that judge, or what they stand on."""
+    """Return whether a path, by its name, is one of the tests that judge, or what they stand on."""
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -141,7 +141,7 @@ def is_test_side(path: str, protection: ProtectedFiles) -> bool:
 
 
 def _above_or_below(path: str, tests: Collection[str]) -> bool:
-    """Whether a file's folder lies above or below one of the places where tests are."""
+    """Return whether a file's folder lies above or below one of the places where tests are."""
     if EVERYTHING in tests:
         return True
     folder = PurePosixPath(path).parent
@@ -197,11 +197,11 @@ class Guard:
         return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
-        """Whether the rules look at the content of a file."""
+        """Return whether the rules look at the content of a file."""
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
-        """What speaks against the changes, and to which side they belong."""
+        """Return the findings against the changes, and the side to which they belong."""
         found = survey(changes, self.protection)
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
@@ -209,13 +209,13 @@ class Guard:
         return replace(found, findings=(*found.findings, *others))
 
     def has_rule(self, path: str) -> bool:
-        """Whether a changed path is judged by a rule of its own, or a person has said that it may change."""
+        """Return whether a changed path is judged by a rule of its own, or a person has said that it may change."""
         protection = self.protection
         ruled = (protection.checks.files, protection.runner_files, protection.read, protection.story)
         return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
-        """Whether a changed path is one of the tests of this item, or what they stand on."""
+        """Return whether a changed path is one of the tests of this item, or what they stand on."""
         return (
             is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
         )
@@ -235,7 +235,7 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Whether a file that the command names is one that judges by its name, or by the goals that are asked."""
+        """Return whether a file that the command names judges, by its name or by the requested goals."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
@@ -268,7 +268,7 @@ class Guard:
 
 
 def _speaks_of(texts: str, path: str) -> bool:
-    """Whether a check names a file, or the folder in which it lies."""
+    """Return whether a check names a file, or the folder in which it lies."""
     place = PurePosixPath(path)
     folder = place.parent.name
     return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
@@ -293,13 +293,13 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
-    """Whether there was nothing yet that new settings of a runner could bend."""
+    """Return whether there was nothing yet that new settings of a runner could bend."""
     known = changes.before & {*protection.tests} if protection.alone else changes.before
     return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """What an older test file that may change asks for no longer: a person has allowed another test, and not none."""
+    """Yield assertions that an older test file has lost: a person has allowed a changed test, but not its removal."""
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -339,7 +339,7 @@ class _Kind:
 
 
 def _holds_files(path: str, paths: Collection[str]) -> bool:
-    """Whether the folder of a path has files, at any depth."""
+    """Return whether the folder of a path has files, at any depth."""
     return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
 
 
@@ -454,7 +454,9 @@ def test_moved(old: str, new: str) -> Finding:
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Whether moved tests could find this new file where they found another one before, and it says something else."""
+    """Return whether moved tests could find this new file where they found another one before, and it says something
+    else.
+    """
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -467,7 +469,7 @@ def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateCh
 
 
 def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
-    """Whether an older test file, not of this feature, says more than it said, and all that it said."""
+    """Return whether an older test file, not of this feature, says more than it said, and all that it said."""
     if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
         return False
     return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
@@ -508,7 +510,9 @@ def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Find
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """What older tests stand on: Python may only be added to; other files are kept as they were and named."""
+    """Yield findings about files that older tests depend on: Python may only gain code; other files are restored and
+    named.
+    """
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests were run with the version before."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
@@ -535,7 +539,7 @@ def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """What a changed ``conftest.py`` does beyond plain imports, fixtures, helpers and constants (C54)."""
+    """Yield the parts of a changed ``conftest.py`` beyond plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return
@@ -552,7 +556,7 @@ def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 
 
 def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """What a change of a test runner's settings steers (C54)."""
+    """Yield the effects of a change of a test runner's settings (C54)."""
     if change.link:
         yield _config(change, "it is a link", protection)
         return
@@ -605,7 +609,7 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Of files that were opened, each with the file whose code did it, those that tests read and that are no tests."""
+    """Of files that were opened, each with the file whose code did it, those that tests read and that are not tests."""
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})

@@ -130,7 +130,7 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """What speaks against a candidate before anything of it is run."""
+    """Return the findings against a candidate before anything of it runs."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -224,7 +224,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """What the command names of the candidate, with the contents of the checks that the work has brought."""
+    """Return the files of the candidate that the command names, with the contents of new checks of the work."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -258,7 +258,7 @@ def _damaged(error: HarnessError) -> Finding:
 
 
 def _rules(case: Case) -> None:
-    """What the candidate changes of the files that decide, and what changed around the interpreter."""
+    """Note changes of the candidate in the files that decide, and changes around the interpreter."""
     with case.step("guard"):
         found = case.survey = case.guard.survey(case.changes)
         case.findings += [*case.runner.look_around(), *found.findings]
@@ -314,7 +314,9 @@ def _left_out(case: Case, run: Run) -> Told | None:
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Whether the check passes with what came with the work: plugins of pytest, and files in folders that are lent."""
+    """Return whether the check passes with what came with the work: plugins of pytest, and files in folders that are
+    lent.
+    """
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()

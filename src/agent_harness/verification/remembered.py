@@ -1,4 +1,4 @@
-"""What is known of commands on the code before, so that the same question is asked once."""
+"""Results of commands on the code before, so that each command runs there once."""
 
 import hashlib
 import os

@@ -89,7 +89,9 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Why this change of a runner's configuration is not accepted, or ``None``; ``None`` content is no file."""
+    """Return why this change of a runner's configuration is not accepted, or ``None``; the content ``None`` means no
+    file.
+    """
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides alone which settings count"
@@ -188,7 +190,7 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Why a changed path is taken for a part of the interpreter or the runner; ``roots`` are folders of imports."""
+    """Return why a changed path hides a part of the interpreter or the runner; ``roots`` are folders of imports."""
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -253,7 +255,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """The first folder above a test file that is no package."""
+    """The first folder above a test file that is not a package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

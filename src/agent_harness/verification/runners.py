@@ -1,4 +1,4 @@
-"""How the check of an item is run on a commit: test runners that report ids, and any other command.
+"""Runners of an item's check on a commit: test runners that report ids, and any other command.
 
 ``Runner`` is what a judgement asks; ``TestRunner`` starts what was resolved before the agent started. Any other
 command has its runner in ``command.runner``.
@@ -29,7 +29,7 @@ from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
 
 
 class Told(NamedTuple):
-    """What a runner says about a run, as the parts of a finding."""
+    """Statement of a runner about a run, as the parts of a finding."""
 
     code: str
     message: str
@@ -37,7 +37,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """How the commands of a judgement are run on commits, and what the end of a run of its check says."""
+    """Runner of a judgement's commands on commits; it also reads the end of a run of its check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -45,7 +45,7 @@ class Runner(ABC):
     item = "feature"
     passes_only = "The feature's tests pass only"
     allowed_by = "a person says that it may be loaded"
-    ends_with = "."  # of messages that are no part of a line
+    ends_with = "."  # of messages that are not part of a line
     in_place = False  # the check is run in the project's folder
     has_checkouts = True  # other commits, and sabotaged versions, can be asked
     by_exit_status = False  # on the code before only the exit status counts
@@ -53,14 +53,14 @@ class Runner(ABC):
     watches = True  # whether it may see single tests and calls
 
     def look_around(self) -> list[Finding]:
-        """What of the environment of its runs is no longer as it was before the work."""
+        """Return findings about the environment of its runs that changed during the work."""
         return []
 
     @abstractmethod
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
     ) -> AbstractContextManager[Checkout]:
-        """Where commands are run on a commit."""
+        """Return the folder in which commands run on a commit, as a context manager."""
 
     @abstractmethod
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
@@ -78,15 +78,15 @@ class Runner(ABC):
 
     @abstractmethod
     def passed(self, run: Run) -> bool:
-        """Whether a run of the check can be believed, and passed."""
+        """Return whether a run of the check can be believed, and passed."""
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """What to tell of a check that failed, beside its output."""
+        """Return what to report of a failed check, beside its output."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """What speaks against a check that passed."""
+        """Return the finding against a check that passed."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         """The files of the tests with these ids."""
@@ -94,7 +94,7 @@ class Runner(ABC):
 
     @abstractmethod
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        """Whether the check passes on the code before; ``proven`` are the tests that pass now."""
+        """Return whether the check passes on the code before; ``proven`` are the tests that pass now."""
 
     @property
     @abstractmethod
@@ -131,7 +131,7 @@ class Runner(ABC):
 
     @abstractmethod
     def access(self, checkout: Checkout) -> FolderAccess:
-        """What a program there may change."""
+        """Return the folders that a program there may change."""
 
 
 class TestRunner(Runner):

@@ -1,4 +1,4 @@
-"""What Python test code does, read from its syntax tree; nothing is imported and nothing is run.
+"""Facts about Python test code, read from its syntax tree; nothing is imported and nothing runs.
 
 Rules for ``guard.py``. What such code does beyond itself (patched modules, hooks, plugins, text that is run) is only a
 first net: a module that it imports can do anything when it is imported. A source that does not parse is told apart from
@@ -55,7 +55,7 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """The syntax tree, or ``None`` for what is no Python (too deep, wrong encoding, wrong syntax, missing)."""
+    """The syntax tree, or ``None`` for other text (too deep, wrong encoding, wrong syntax, missing)."""
     if source is None:
         return None
     try:
@@ -144,7 +144,7 @@ def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collect
 
 
 def _origins(body: Sequence[ast.stmt]) -> dict[str, set[tuple[int, str, str]]]:
-    """What the imports among these statements stand for, by the names that they bind."""
+    """Return the origins of the imports among these statements, by the names that they bind."""
     found: dict[str, set[tuple[int, str, str]]] = {}
     for statement in body:
         if isinstance(statement, _Import):
@@ -265,7 +265,7 @@ def _documentation(source: bytes | None) -> dict[str, str]:
 
 
 def _continues_examples(before: str, after: str | None) -> bool:
-    """Whether a text begins with the examples of another one; what is said around them does not matter."""
+    """Return whether a text begins with the examples of another one; what is said around them does not matter."""
     import doctest  # it is slow to import, and rarely needed
 
     try:
@@ -411,7 +411,7 @@ def _waits(mark: ast.expr) -> bool:
 
 
 def has_tests(tree: ast.Module) -> bool:
-    """Whether there is a test that is no placeholder."""
+    """Return whether there is a test that is not a placeholder."""
     return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
@@ -453,7 +453,7 @@ def weakened(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def assertions(tree: ast.Module) -> int:
-    """How many places of its tests could fail for a reason; fewer than before is worth a question."""
+    """Return the number of places in its tests that could fail for a reason; fewer than before is worth a question."""
     known = _KnownFunctions.of(tree)
     return sum(known.test(name).asserts for name in known.tests)
 
@@ -503,7 +503,9 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """What a function of the same file comes to; ``None`` for another one, or where none is followed any more."""
+        """Return the failures of a function of the same file; ``None`` for another one, or if no more calls are
+        followed.
+        """
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
             name = f"{inside}::{name}" if f"{inside}::{name}" in self.functions else f"::{name}"
@@ -610,7 +612,7 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """What is called or looked up somewhere in it; functions that are only defined there count as run."""
+        """Return the failures of all calls and lookups in it; functions that are only defined there count as run."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -651,14 +653,14 @@ def _asked(function: _Function) -> set[str]:
 
 
 def _skips(statement: ast.stmt) -> bool:
-    """Whether giving up in this way is no failure."""
+    """Return whether giving up in this way is not a failure."""
     raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
     names = set(dotted(raised).split(".")) if raised is not None else set()
     return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})
 
 
 def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
-    """What still fails of some code where exceptions of this kind are caught and forgotten."""
+    """Return the failures that remain in code if exceptions of this kind are caught and dropped."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
     if names & _BROAD:
@@ -674,7 +676,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Whether a condition has one answer, whatever the product does: it is written out, or compares with itself."""
+    """Return whether a condition has one answer whatever the product does: a literal, or a comparison with itself."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -716,7 +718,7 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """What test code does to things outside itself, one line each; ``roots`` limits whose attributes count.
+    """Return the effects of test code outside itself, one line each; ``roots`` limits whose attributes count.
 
     ``monkeypatch`` and ``mock.patch`` used as a context or decorator undo themselves and do not count.
     """
@@ -800,7 +802,7 @@ def _root(node: ast.AST) -> str:
 
 
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
-    """Why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
+    """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
 
     Empty means harmless: no hook, no automatic fixture, no plugin, nothing patched at import, and nothing called but
     what only makes a value, such as a path (C54). ``module`` is the whole file.

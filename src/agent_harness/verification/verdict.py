@@ -1,4 +1,4 @@
-"""What verification answers: findings and what follows from each, runs and the verdict."""
+"""Answers of the verification: findings and their consequences, runs and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strictness:
-    """How strict a judgement is: the columns of the table ``FOLLOWS``."""
+    """Strictness of a judgement: the columns of the table ``FOLLOWS``."""
 
     requires_red: str = REJECT  # what becomes of a proof that passes on the code before: OFF, TELL, REJECT
     lint_rejects: bool = False
@@ -101,13 +101,13 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether the command came to an end of its own."""
+        """True if the command came to an end of its own."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
-    """How one step of a judgement ended, with its run where it has one."""
+    """Result of one step of a judgement, with its run if it has one."""
 
     step: str  # guard, proof, suite, older data, cross-check, red, twins, outside, lint
     state: str  # passed, warned, failed
@@ -117,7 +117,7 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of calls of the work that were made again outside of its tests."""
+    """Results of calls of the work that were made again outside its tests."""
 
     calls: int = 0  # that the tests made, and that were noted
     compared: int = 0  # that could be made again, and were
@@ -126,7 +126,7 @@ class Replayed:
 
     @property
     def share(self) -> str:
-        """How much the replay says, for people."""
+        """Extent of the replay, for people."""
         return f"{self.compared} of {self.calls} calls could be replayed"
 
 
@@ -166,12 +166,12 @@ class Verdict:
 
     @property
     def seconds(self) -> float:
-        """How long all steps took."""
+        """Duration of all steps in seconds."""
         return sum(each.seconds or 0.0 for each in self.steps)
 
     @property
     def output(self) -> str:
-        """What the proof printed."""
+        """Output of the proof."""
         return self.proof.output if self.proof else ""
 
     @property
@@ -181,7 +181,7 @@ class Verdict:
 
     @property
     def timed_out(self) -> bool:
-        """Whether the proof was ended for its time."""
+        """True if the proof was ended for its time."""
         return self.proof is not None and self.proof.timed_out
 
 

@@ -83,7 +83,7 @@ def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
 
 
 def is_named(path: str, text: str) -> bool:
-    """Whether a text has the name of a file."""
+    """Return whether a text has the name of a file."""
     return bool(re.search(rf"(?<![\w-]){re.escape(PurePosixPath(path).name)}(?![\w-])", text))
 
 
@@ -130,7 +130,7 @@ def _member(content: bytes, name: str) -> object:
 
 
 def _text(content: bytes) -> str:
-    """A snapshot keeps bytes, a commit may not: line endings are no difference."""
+    """A snapshot keeps bytes, a commit may not: line endings do not count."""
     return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 

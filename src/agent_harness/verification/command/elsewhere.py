@@ -56,7 +56,7 @@ def elsewhere(case: Case) -> None:
 
 
 def _is_unasked(case: Case) -> bool:
-    """Whether no call of the work was made again outside of tests."""
+    """Return whether no call of the work was made again outside of tests."""
     return case.replayed is None or not case.replayed.compared
 
 

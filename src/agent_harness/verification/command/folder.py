@@ -51,7 +51,7 @@ class KeptFiles:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self | None:
-        """What ``as_record`` wrote; ``None`` for anything else."""
+        """Read the record of ``as_record``; return ``None`` for anything else."""
         paths, contents = record.get("paths"), record.get("contents")
         if not isinstance(paths, list) or not isinstance(contents, dict):
             return None
@@ -101,7 +101,7 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """What decides about work in a folder, as it is now; call it before the work begins."""
+    """Return the files that decide about work in a folder, as they are now; call it before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 

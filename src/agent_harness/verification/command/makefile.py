@@ -77,7 +77,7 @@ class Makefile:
         return [(word, asks or words[0] != "include") for words in found for word in words[1:]]
 
     def first_goal(self) -> list[str]:
-        """What ``make`` alone makes."""
+        """Return the default target of a makefile."""
         default = self.variables.get(DEFAULT_GOAL, "").rpartition("=")[2].split()
         named = (target for rule in self.rules for target in rule.targets if not target.startswith("."))
         return default or list(named)[:1]
@@ -115,7 +115,7 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """What of the way to these goals a changed makefile bends, in a few words; ``None`` when nothing.
+    """Return in a few words how a changed makefile weakens the way to these goals; ``None`` if it does not.
 
     Other rules may change, lists may grow, and rules and variables that were not there may come. ``sets_values``:
     variables for the recipes as well, if their values are plain words.
@@ -173,13 +173,13 @@ def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
 
 
 def _lengthened(before: str, after: str) -> bool:
-    """Whether a list only got further names at its end: no options, and nothing that means something to a shell."""
+    """Return whether a list only got further names at its end: no options, and no shell signs."""
     more = after.removeprefix(before).split()
     return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether all words are still there in their order."""
+    """Return whether all words are still there in their order."""
     rest = iter(after)
     return all(any(word == other for other in rest) for word in before)
 

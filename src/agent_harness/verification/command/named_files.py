@@ -109,7 +109,7 @@ _USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALL_WORDS = re.compile(r"""(?<=[^\s{;&|(] )(?:"\$[@*]"|\$[@*])""")  # what a script hands on to a command
 _PATTERN = re.compile(r"[*?\[]")
 _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
-"""Folders whose programs judge the work and are no part of it, with the modules that lie beside them."""
+"""Folders whose programs judge the work and do not belong to it, with the modules that lie beside them."""
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
@@ -128,13 +128,13 @@ class AbsentFile:
     beside: str = ""  # their text
 
     def matches(self, path: str) -> bool:
-        """Whether this path would be that file."""
+        """Return whether this path would be that file."""
         return path.count("/") == self.pattern.count("/") and fnmatchcase(path, self.pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What decides about a candidate, as paths of the project."""
+    """Files that decide about a candidate, as paths of the project."""
 
     scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
     makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
@@ -152,13 +152,13 @@ class Named:
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
-        """Whether the commands name or load this file, or would if it were there."""
+        """Return whether the commands name or load this file, or would if it were there."""
         return path in self.files or any(each.matches(path) for each in self.absent)
 
 
 @dataclass(slots=True)
 class _Names:
-    """What was found so far."""
+    """Names found so far."""
 
     tree: Tree
     sets_up: bool = False  # what its scripts start is the work
@@ -181,7 +181,8 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """What ``command`` names or loads of this tree, through scripts, makefiles and package scripts as well.
+    """Return the files of this tree that ``command`` names or loads, also through scripts, makefiles and package
+    scripts.
 
     ``sets_up``: it sets up the environment of the work, and proves nothing.
     """
@@ -201,7 +202,7 @@ def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
 
 
 def joined(all_named: Sequence[Named]) -> Named:
-    """What several commands name or load."""
+    """Return the files that several commands name or load."""
     makefiles: dict[str, frozenset[str]] = {}
     packages: dict[str, frozenset[str]] = {}
     for each in all_named:
@@ -421,7 +422,7 @@ def _script(
 
 
 def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
-    """Whether a script starts what judges, such as a test runner: what it prints is a verdict then."""
+    """Return whether a script starts what judges, such as a test runner: what it prints is a verdict then."""
     if path in found.free or found.sets_up:
         return found.sets_up
     inside = _Names(found.tree, free=[*found.free, path])
@@ -431,7 +432,7 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """What a program that judges loads from beside it, and the scripts and expected output that it names."""
+    """Add the files that a checking program loads from beside it, and the scripts and expected output that it names."""
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -545,7 +546,7 @@ def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False)
 
 
 def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
-    """The test files whose paths hold a word that is no path, for runners that choose by it."""
+    """The test files whose paths hold a word that is not a path, for runners that choose by it."""
     chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
     return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
@@ -575,7 +576,7 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
 
 
 def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
-    """What a makefile, with those that it includes, does for these goals."""
+    """Add the files that a makefile, and its includes, use for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
     fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())

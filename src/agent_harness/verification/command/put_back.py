@@ -1,4 +1,4 @@
-"""What is asked of a check of which only the exit status is known, when it has noticed other values.
+"""Further questions to a check of which only the exit status is known, after it has noticed changed values.
 
 Data that was there and that the work changed is put back, while the code stays: a check that fails then passes only
 since the work changed what it is asked. Then the tests are run without the mark of their runner.
@@ -62,7 +62,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
 
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
-    """Whether one program of the check is given changed data together with another file of the work.
+    """Return whether one program of the check is given changed data together with another file of the work.
 
     A search is given files and compares none of them with another.
     """
@@ -148,7 +148,7 @@ def _replaced(tree: ast.Module) -> Iterator[str]:
 
 
 def holds_values(path: str) -> bool:
-    """Whether a file holds values: settings, pages for people and templates are part of the work."""
+    """Return whether a file holds values: settings, pages for people and templates are part of the work."""
     suffix = posixpath.splitext(path)[1].lower()
     if not suffix:
         return bool(_DATA_FOLDERS & {*path.split("/")[:-1]})
@@ -156,7 +156,7 @@ def holds_values(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Whether a file is part of the product, and holds neither values nor settings."""
+    """Return whether a file is part of the product, and holds neither values nor settings."""
     suffix = posixpath.splitext(path)[1]
     return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
@@ -180,7 +180,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Whether the check fails with older data; of tests that report, those count that the work has not changed."""
+    """Return whether the check fails with older data; of tests that report, only unchanged ones count."""
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
@@ -191,7 +191,7 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Whether the check can be run without the mark of its runner."""
+    """Return whether the check can be run without the mark of its runner."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 

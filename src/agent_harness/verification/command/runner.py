@@ -1,8 +1,8 @@
-"""How any command that proves something is run: in a checkout of our own, watched where it may start pytest.
+"""Runner of any command that proves something: in a separate checkout, watched if it may start pytest.
 
 Each pytest that the command starts runs with the run recorder of ``runner``, where it can be loaded: an exit status of
 0 is believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
-person wrote, are no proof.
+person wrote, do not count as proof.
 """
 
 import os
@@ -103,12 +103,12 @@ class CommandCheck:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What keeps each run from loading code that came with the work, and that is none of it."""
+        """Variables that keep each run from loading code that came with the work and does not belong to it."""
         return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
 
     @property
     def on_installed(self) -> list[Finding]:
-        """What speaks against a run in what is installed now."""
+        """Findings against a run in the installed packages and programs."""
         return [
             replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
             for each in self.installed.findings
@@ -308,7 +308,7 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """Whether pytest begins on the code before, and nobody has released what leads to it there."""
+        """True if pytest begins on the code before, and nobody has released what leads to it there."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
@@ -323,7 +323,7 @@ class CommandRunner(Runner):
         return self._before
 
     def _may_run_pytest(self, command: Command) -> bool:
-        """Whether the command, or a script or a makefile that it leads to, speaks of pytest."""
+        """Return whether the command, or a script or a makefile that it leads to, speaks of pytest."""
         if _RUNS_NOTHING & {*command.words}:
             return False
         if command.pytest or any(_PYTEST.search(text) for text in self._named.texts):
@@ -383,7 +383,7 @@ class CommandRunner(Runner):
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
     def _speaks_of_skips(self, file: str) -> bool:
-        """Whether a test file, or a conftest above it, spoke of skipping before the work began."""
+        """Return whether a test file, or a conftest above it, spoke of skipping before the work began."""
         folders = [str(each) for each in PurePosixPath(file).parents]
         above = [posixpath.normpath(posixpath.join(each, "conftest.py")) for each in folders]
         tree = self._tree
@@ -391,7 +391,7 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """Whether the folder has anything to the command that a checkout of the same files has not."""
+        """True if the folder has anything to the command that a checkout of the same files has not."""
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
         more = bool(self._linked() or left_behind(self._ignored or (), ()))
@@ -429,7 +429,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """What leads into the project's folder leads into the checkout instead."""
+        """Return the variables, with paths into the project's folder replaced by paths into the checkout."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -459,7 +459,7 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Why no test ran, where the command is a test runner and nothing else."""
+    """Return why no test ran, if the command is only a test runner."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]

@@ -1,4 +1,4 @@
-"""What is installed around a plain command: where it may run tests, whatever the command makes of that."""
+"""Packages and programs around a plain command, if it may run tests with them."""
 
 import os
 import re
@@ -37,7 +37,7 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Where to look for these commands, and nothing yet of what is there: programs, and interpreters they may start.
+    """Return the programs of these commands and the interpreters that they may start, without their contents.
 
     These are the ones that the commands name, those of environments in their folders, and those of the PATH; none for
     commands that start no interpreter, and none that an agent cannot change, if it is ``confined`` to a sandbox. What
@@ -68,13 +68,13 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """What a project in a git work tree lends to checkouts of its work."""
+    """Return the ignored folders that a project in a git worktree links into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Whether a command, or a script or makefile that it leads to in this folder, may start a Python."""
+    """Return whether a command, or a script or makefile that it leads to in this folder, may start a Python."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)

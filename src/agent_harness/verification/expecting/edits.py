@@ -111,7 +111,7 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """What makes a value of these letters and digits one that stands nowhere by chance; nothing where it is long."""
+    """Return characters that make a value unlikely to occur by chance; empty if the value is long."""
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

@@ -1,4 +1,4 @@
-"""How programming languages write texts, numbers and comments: one pass makes the tokens of a program."""
+"""Rules by which programming languages write texts, numbers and comments; one pass makes the tokens of a program."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """How a language writes what matters here."""
+    """Rules by which a language writes texts, numbers and comments."""
 
     comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
     texts: str = r'"(?:[^"\\\n]|\\.)*+"?'

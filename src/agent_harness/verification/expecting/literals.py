@@ -87,7 +87,7 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
 
 
 def _chooses_rows(program: ParsedProgram, at: int) -> bool:
-    """Whether a comparison of SQL only says which rows are meant."""
+    """Return whether a comparison of SQL only says which rows are meant."""
     begin = max(program.begin[at], at - _LONGEST_ROW)
     before = (program.word(i).upper() for i in range(begin, at) if program.parent[i] == program.parent[at])
     return program.language is LANGUAGES["sql"] and not _CHOOSING.isdisjoint(before)
@@ -132,7 +132,7 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Where a call of ``strcmp`` or its like ends here, its name; else -1."""
+    """Return the start of a call of ``strcmp`` or a similar function whose name ends here; else -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
@@ -163,7 +163,7 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Where the expression begins whose last method this is."""
+    """Return the start of the expression whose last method this is."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break
@@ -177,13 +177,17 @@ def _head(program: ParsedProgram, at: int) -> int:
 
 
 def _is_assertion(program: ParsedProgram, at: int) -> bool:
-    """Whether a method of this name is one of something that asserts: ``assert.includes``, ``expect(x).to.include``."""
+    """Return whether a method of this name is one of something that asserts: ``assert.includes``,
+    ``expect(x).to.include``.
+    """
     words = [program.word(i) for i in range(max(program.begin[at], at - 12), at)]
     return any(re.match(r"(?i)assert|expect|require|should|to$|is$|t$", word) for word in words)
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Whether the assertion is turned round: ``.not.toBe(3)``, ``!strings.Contains(...)`` is its caller's affair."""
+    """Return whether the assertion is turned round: ``.not.toBe(3)``, ``!strings.Contains(...)`` is its caller's
+    affair.
+    """
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2

@@ -14,7 +14,7 @@ _RECIPE = re.compile(r"^\t[@+ \t-]*(?P<text>(?:[^\\\n]|\\[\s\S])*+)", re.MULTILI
 
 
 def is_makefile(path: str) -> bool:
-    """Whether make reads a file of this name."""
+    """Return whether make reads a file of this name."""
     return bool(_NAMES.fullmatch(path.rpartition("/")[2]))
 
 

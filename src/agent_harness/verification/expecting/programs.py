@@ -81,7 +81,7 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Whether a semicolon stands inside of the head of an ``if`` without parentheses, as in Go."""
+        """Return whether a semicolon stands inside of the head of an ``if`` without parentheses, as in Go."""
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
@@ -91,7 +91,7 @@ class ParsedProgram:
         return ""
 
     def literal(self, at: int) -> bool:
-        """Whether a literal with another value stands here."""
+        """Return whether a literal with another value stands here."""
         if not 0 <= at < len(self.tokens):
             return False
         token = self.tokens[at]
@@ -110,7 +110,7 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Whether the comparison at a place has to hold as it is for the check to pass, with this value."""
+        """Return whether the comparison at a place has to hold as it is for the check to pass, with this value."""
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -143,7 +143,7 @@ class ParsedProgram:
         return before is not None and before.kind == NAME and before.text not in ("return", "and", "or", "not", "in")
 
     def _negated(self, here: int, outer: int) -> bool:
-        """Whether ``not`` or ``!`` stands before all of a comparison without brackets of its own."""
+        """Return whether ``not`` or ``!`` stands before all of a comparison without brackets of its own."""
         first = max(outer + 1, self.begin[here])
         return here > first and self.word(first) == "not"
 
@@ -160,7 +160,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Whether a comparison that holds leads to a failure, by ``and die``; that it does not, by ``or die``."""
+        """Return whether a comparison that holds leads to a failure (``and die``, not ``or die``)."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -194,7 +194,7 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Where one of these words stands next; the place itself where none is near."""
+        """Return the next position of one of these words; the given position if none is near."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
@@ -208,7 +208,7 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """What runs if a condition holds, and what runs if it does not."""
+        """Return the ranges that run if a condition holds, and if it does not."""
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:
@@ -242,7 +242,7 @@ class ParsedProgram:
         return not equal
 
     def fails(self, start: int, end: int) -> bool:
-        """Whether these tokens tell of a failure, or leave with another status than 0."""
+        """Return whether these tokens tell of a failure, or leave with another status than 0."""
         return any(self._is_failure(at) for at in range(start, min(end, start + 4 * _NEAR, len(self.tokens))))
 
     def _is_failure(self, at: int) -> bool:

@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """The edits that make the expected values other ones; none for what is no Python."""
+    """The edits that make the expected values other ones; none for other text."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -82,7 +82,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
 
 
 def _script(tree: ast.Module) -> ast.FunctionDef:
-    """What a module does when it is run, as a function."""
+    """Return the statements of a module as a function."""
     return _as_function(
         [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     )
@@ -131,7 +131,7 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
 
 
 def _searched(tree: ast.Module) -> Iterator[int]:
-    """What is looked for among other values."""
+    """Yield the positions of values that are searched for among others."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield id(node.left)
@@ -152,7 +152,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Where a line and a column of the tree stand in the text."""
+        """Return the position in the text of a line and a column of the tree."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column

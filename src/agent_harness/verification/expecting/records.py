@@ -73,12 +73,12 @@ _SETTINGS = re.compile(
 
 
 def is_settings(path: str) -> bool:
-    """Whether a file sets tools up, or is read by people alone."""
+    """Return whether a file sets tools up, or is read by people alone."""
     return bool(_SETTINGS.fullmatch(path))
 
 
 def is_record(path: str) -> bool:
-    """Whether a file of this name holds values and no program."""
+    """Return whether a file of this name holds values and no program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES
 
 

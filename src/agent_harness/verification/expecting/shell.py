@@ -241,7 +241,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Whether a command has to end as it does for the check to pass; ``equal``: with success."""
+    """Return whether a command has to end as it does for the check to pass; ``equal``: with success."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -282,7 +282,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """What runs if a condition holds, and what runs if it does not."""
+    """Return the ranges that run if a condition holds, and if it does not."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -330,7 +330,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Whether a test wants what its substitutions print to be empty, nothing or another text."""
+    """Return whether a test wants what its substitutions print to be empty, nothing or another text."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]
@@ -352,7 +352,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """What a command prints that only says something: words of echo and printf, lines of a here-document."""
+    """Return edits of texts that a command only prints: words of echo and printf, lines of a here-document."""
     name = command.name
     if name not in _SAYING:
         return []
@@ -376,7 +376,7 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """What a comparison of files is given as the one to be had: through a pipe, a substitution, a here-document."""
+    """Return edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -389,7 +389,7 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
 
 
 def _is_wanted_target(command: ShellCommand) -> bool:
-    """Whether a command writes a file that is named as an expected one."""
+    """Return whether a command writes a file that is named as an expected one."""
     return any(sign in (">", ">>") and _WANTED.search(word.text.rpartition("/")[2]) for sign, word in command.redirects)
 
 

@@ -1,1 +1,1 @@
-"""Whether a check notices: changed expectations, sabotaged work, and the functions that an item names."""
+"""Return whether a check notices: changed expectations, sabotaged work, and the functions that an item names."""

@@ -35,7 +35,7 @@ _LIKE = (
     "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
     "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
 )
-"""A function that makes another value of the same type; objects that are no plain values stay, but for dataclasses."""
+"""A function that makes another value of the same type; objects that are not plain values stay, but for dataclasses."""
 
 OTHERWISE = {
     "answers otherwise": (
@@ -189,7 +189,7 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 
 def _is_module(change: FileChange, module: str) -> bool:
-    """Whether a module that was called may be this file."""
+    """Return whether a module that was called may be this file."""
     dotted = f".{change.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     return change.path.endswith(".py") and dotted.endswith(f".{module}")
 
@@ -262,7 +262,7 @@ def function_of(node: str) -> str:
 
 
 def is_one(first: str, second: str) -> bool:
-    """Whether two paths, or ids, name the same, though one of them may begin in a folder further up."""
+    """Return whether two paths, or ids, name the same, though one of them may begin in a folder further up."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -304,7 +304,9 @@ def is_idle(statement: ast.stmt) -> bool:
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Whether statements outside of functions are new or other ones: imports and plain names of the module aside."""
+    """Return whether statements outside of functions are new or other ones: imports and plain names of the module
+    aside.
+    """
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -335,7 +337,7 @@ def _body(source: bytes, function: _Function, answer: str) -> _Edit:
 
 
 def _generates(function: _Function) -> bool:
-    """Whether it is a generator: what is yielded in functions inside of it does not count."""
+    """Return whether it is a generator: what is yielded in functions inside of it does not count."""
     open_nodes: list[ast.AST] = list(function.body)
     while open_nodes:
         node = open_nodes.pop()
@@ -430,7 +432,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """What need not be equal: all below ``or``, and where something is looked for."""
+    """Yield the nodes that need not be equal: all below ``or``, and containers that are searched."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -465,7 +467,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """What assertions compare for equality, or look for in something; and whether that is a regular expression."""
+    """Yield the values that assertions compare or search for, each with True if it is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -512,7 +514,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements raise, leave with another status than 0, or note a failure."""
+    """Return whether statements raise, leave with another status than 0, or note a failure."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -534,7 +536,7 @@ def _fails(node: ast.AST) -> bool:
 
 
 def _is_failure(value: ast.expr) -> bool:
-    """Whether a status tells of a failure: a text, ``False`` as an answer, any number but 0."""
+    """Return whether a status tells of a failure: a text, ``False`` as an answer, any number but 0."""
     if isinstance(value, ast.Constant):
         return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
@@ -673,7 +675,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Whether offsets of the syntax tree are offsets in the file: UTF-8 without a mark in front."""
+    """Return whether offsets of the syntax tree are offsets in the file: UTF-8 without a mark in front."""
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -681,7 +683,7 @@ def _is_plain(source: bytes | None) -> bool:
 
 
 def _line_offsets(source: bytes) -> list[int]:
-    """Where each line begins, as Python counts lines."""
+    """Return the offset of each line, as Python counts lines."""
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))

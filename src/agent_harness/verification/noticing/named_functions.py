@@ -100,18 +100,22 @@ def _dotted(path: str) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """How a text may name a module: by its path, or from one of its packages on (``words.slugs``)."""
+    """Return the names that a text may use for a module: its path, or a part from one of its packages on
+    (``words.slugs``).
+    """
     parts = _dotted(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
 def _is_dotted(function: mutants.Named, name: str) -> bool:
-    """Whether a dotted name may be this function's: with its class, or its module, or a part of either."""
+    """Return whether a dotted name may be this function's: with its class, or its module, or a part of either."""
     return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function does nothing, or only says that it is not there yet; not where others have to fill it in."""
+    """Return whether a function does nothing, or only says that it is not there yet; not where others have to fill it
+    in.
+    """
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
     return all(mutants.is_idle(each) or _is_not_there_yet(each) for each in function.body)

@@ -42,7 +42,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Whether the check notices, and compares with what was there before it ran."""
+    """Return whether the check notices, and compares with what was there before it ran."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -70,7 +70,7 @@ def _notice(case: Case) -> None:
 
 
 def _not_asked(case: Case) -> str:
-    """Why the check is not asked whether it notices; nothing where it is."""
+    """Return why the check is not run with changes; empty if it is."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
@@ -161,7 +161,7 @@ def _asked(
 
 
 class _Notice:
-    """What can be asked of one check, and what it answers."""
+    """Changes of one check or its work, and the outcomes."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -179,7 +179,7 @@ class _Notice:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is anything to change."""
+        """True if there is anything to change."""
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def _given(self) -> list[FileChange]:
@@ -220,7 +220,7 @@ class _Notice:
 
     @property
     def is_of_session(self) -> bool:
-        """Whether the work brought tests along."""
+        """True if the work brought tests along."""
         named = self._case.guard.own_tests
         return any(is_test_file(change.path) or belongs(change.path, named) for change in self.own)
 
@@ -278,7 +278,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
+        """Return whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
 
         They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
         says how it ended with other values, the end of the run decides.
@@ -330,7 +330,7 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """The mutants of the work that stay green, where no test notices any of them: a crash on the way is no test.
+        """The mutants of the work that stay green, where no test notices any of them: a crash on the way is not a test.
 
         Else none, and the files of the tests that notice one. A crash where a test asserts something counts where no
         mutant stays green.

@@ -73,7 +73,9 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """What a check may see of the person's hidden folders: what its own home links to, and git's settings."""
+    """Return the parts of the person's hidden folders that a check may see: the links of its own home, and git's
+    settings.
+    """
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
     found = [target for _, target in _targets(real, places)]

@@ -75,7 +75,9 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """What stands for the project in the package folders now: mapping only ever leads to the checkout."""
+        """Return the entries of the package folders that stand for the project; mapping only ever leads to the
+        checkout.
+        """
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
@@ -235,7 +237,9 @@ def plain_variables() -> dict[str, str]:
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a person has released something that is installed: by its path in the project, or by an absolute one."""
+    """Return whether a person has released something that is installed: by its path in the project, or by an absolute
+    one.
+    """
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 

@@ -88,7 +88,7 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Where to run commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``.
+    """Yield the folder for commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``.
 
     The path of a ``neutral`` one says nothing of whose it is.
     """
@@ -118,7 +118,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """How a command is started in a checkout so that each pytest in it has our options, our plugin and its mark."""
+    """Start of a command in a checkout, so that each pytest in it has the harness's options, plugin and mark."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -266,7 +266,7 @@ def execute_plain(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAsked:
-    """What is asked of one run of a check."""
+    """Terms of one run of a check."""
 
     seconds: float  # its limit
     overlays: Sequence[Overlay | Edits] = ()  # what is other in the checkout
@@ -312,7 +312,7 @@ def _repository_of(project: Path) -> list[Path]:
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Where another runner writes its report; what is there already, committed or left over, is taken away first."""
+    """Return the report path of another runner; a committed or left-over report there is removed first."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -388,7 +388,7 @@ def run_command(
 
 
 def _has_temporary(confined: Sandbox, variables: Mapping[str, str]) -> bool:
-    """Whether a command may use the folder for temporary files that programs take by themselves."""
+    """Return whether a command may use the folder for temporary files that programs take by themselves."""
     usual = os.path.realpath(variables.get("TMPDIR") or "/tmp")  # noqa: S108
     return confined.kind != "landlock" or any(mode == "rw" and path == usual for mode, path, _ in confined.rules)
 

@@ -79,7 +79,7 @@ def own_objects(store: Path, objects: Path) -> bool:
 
 
 def store_of(git: Git, cache: Path) -> Path:
-    """Where the objects of the history of a project are packed for its checkouts."""
+    """Return the folder in which a project's history is packed for its checkouts."""
     return cache / hashlib.sha256(os.path.realpath(git.shared_dir()).encode()).hexdigest()[:24]
 
 
@@ -117,7 +117,7 @@ def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:
 
 @lru_cache(maxsize=64)
 def _is_older(git: Git, commit: str, base: str | None) -> bool:
-    """Whether ``commit`` is in the history of the base, which has all that belongs to it."""
+    """Return whether ``commit`` is in the history of the base, which has all that belongs to it."""
     with contextlib.suppress(HarnessError):  # a tree may stand for a commit
         return base is not None and git.ancestor(commit, base)
     return True

@@ -1,4 +1,4 @@
-"""What is installed where a check starts an interpreter, at one moment: what an agent could have changed of it.
+"""Installed files around the interpreters of a check, at one moment, as far as an agent could have changed them.
 
 A run of tests loads an interpreter, ``.pth`` and start-up files, pytest with all that it requires, and a plugin of
 every distribution that registers one. ``Installed.now`` writes these down, and in an environment that lies in the
@@ -38,7 +38,7 @@ _REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whateve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """What is installed in some places at one moment."""
+    """Installed files in some folders at one moment."""
 
     interpreters: tuple[Interpreter, ...] = ()
     pythons: tuple[str, ...] = ()  # the interpreters that were there, also those that no agent can change
@@ -46,7 +46,7 @@ class Installed:
     search: str = ""  # the PATH on which they are found
     above: str = ""  # a project whose tests run in place: settings in the folders above it count
     root: str = ""  # the project: all code of the environments in it counts
-    lent: tuple[str, ...] = ()  # folders of it that checkouts get, and that are no Python environment
+    lent: tuple[str, ...] = ()  # folders of it that checkouts get, and that are not a Python environment
     closed: tuple[str, ...] = ()  # paths of the interpreters that no agent can write: of packages metadata counts
     sites: tuple[str, ...] = ()  # the folders of packages
     left: frozenset[str] = frozenset()  # entries that an earlier session has changed, as they were before it
@@ -270,7 +270,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """What an installer has installed, by its folder of metadata."""
+    """Distribution of an installer, by its metadata folder."""
 
     site: str
     place: str  # of the metadata

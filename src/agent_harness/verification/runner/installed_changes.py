@@ -1,4 +1,4 @@
-"""What of an environment is another thing than it was, sorted by what it can do: steer every run of tests, or not.
+"""Changes of an environment, sorted by effect: they control every test run, or they do not.
 
 Contents count, not times: what installs the same again, or touches files, changes nothing. What a file has to hold says
 the ``RECORD`` of its installer.
@@ -65,7 +65,7 @@ _COMPILES = (
 )
 _COMPILE_SECONDS = 120.0
 _IS_READ = re.compile(r" [0-9a-f]{64}$")  # an entry whose contents are known
-_FEW = 20  # files of a folder of dependencies: fewer are no installation of a tool that installs
+_FEW = 20  # files of a folder of dependencies: fewer are not an installation of a tool that installs
 _NAMED = 3  # changes written out in a message
 
 
@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """How what is installed has changed."""
+    """Changes of the installed files."""
 
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
     plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry
@@ -113,7 +113,7 @@ class Differences:
 
     @property
     def findings(self) -> list[Finding]:
-        """What rejects, and what a person should know."""
+        """Findings that reject, and findings for a person."""
         found: list[Finding] = []
         if self.steering:
             each = list(dict.fromkeys(self.steering.values()))
@@ -371,7 +371,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Whether compiled code of what runs tests is what its sources say now: written again, or else removed.
+    """Return whether compiled code of what runs tests is what its sources say now: written again, or else removed.
 
     False where it can be neither.
     """

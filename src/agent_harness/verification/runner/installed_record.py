@@ -1,4 +1,4 @@
-"""What was installed before an agent started, kept outside of the project from one session to the next."""
+"""Record of the installed files before an agent started, kept outside the project between sessions."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """What was installed beside a project before the first agent of ``run`` began, for all places of its agents.
+    """Installed files beside a project before the first agent of ``run`` began, for all workspaces of its agents.
 
     Each place looks around for itself before an attempt. What another agent has changed by then, in an environment that
     they all use, would count there as found. So the first look at such a place is written down, in one file outside of
@@ -109,7 +109,8 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """What was installed before an agent started, in one file outside of the project; ``None`` as its path keeps none.
+    """Record of the installed files before an agent started, in one file outside the project; no file if its path is
+    ``None``.
 
     What a session has changed that steers tests stays a change in the sessions after it, until it is put back, somebody
     else changes it again, or a person releases it. A session that did not end counts as one that lasts until now.
@@ -128,12 +129,12 @@ class InstalledRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether a session that this object has begun has not ended."""
+        """True if a session that this object has begun has not ended."""
         return self._state != _CLOSED
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the last look since the session began found everything as it was then, to the time of each file."""
+        """True if the last look since the session began found everything as it was then, to the time of each file."""
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:

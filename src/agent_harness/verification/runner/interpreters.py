@@ -59,7 +59,7 @@ class Interpreter:
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """What ``as_record`` wrote, or an interpreter said of itself; ``None`` for anything else."""
+        """Read the record of ``as_record`` or of an interpreter; return ``None`` for anything else."""
         found = record if isinstance(record, dict) else {}
         try:
             return cls(
@@ -105,7 +105,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """What the program says, or said in this process while all that decides it was as it is."""
+        """Return the program's answer, or its earlier answer in this process if nothing that decides it has changed."""
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -133,7 +133,7 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Whether two names of one folder are one program: a link, or a shim, which asks for its own name elsewhere."""
+    """Return whether two names in a folder are one program: a link, or a shim that looks for its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a checkout gets of the project's environment, and how imports are led to the checkout.
+"""Parts of the project's environment that a checkout gets, and the way in which imports are led to the checkout.
 
 A checkout holds what a commit holds. Packages that were installed into the project (``.venv``, ``node_modules``) are in
 no commit, and are lent as links; build results, caches and reports are not, since they could stand for work that was
@@ -50,7 +50,7 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What stands for the project in an environment; paths are relative to the project."""
+    """Entries of an environment that stand for the project; paths are relative to the project."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
@@ -100,7 +100,7 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """What the module behind an ``import`` line maps: the table of setuptools, or any absolute path written out."""
+    """Yield the mappings of the module behind an ``import`` line: setuptools' table, or any absolute path in it."""
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -178,7 +178,7 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """What of the lent folders is left out of a checkout of the work: what came or changed while it was done.
+    """Return the paths of linked folders that a checkout of the work leaves out: those that came or changed during it.
 
     Nothing where the work changes a lock file as well, since then it is what an installer has brought.
     """
@@ -222,7 +222,9 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """What stands for the project in the environments that are lent, and in those whose programs are on PATH."""
+    """Return the entries that stand for the project in the linked environments, and in those whose programs are on
+    PATH.
+    """
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

@@ -1,4 +1,4 @@
-"""Runs of test runners in which no test ran, or not all, by what they print: an exit status of 0 is no proof then."""
+"""Runs of test runners in which no test ran, or not all, by what they print: exit status 0 proves nothing then."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Why a run that ended with 0 ran no test, as the end of a sentence; ``None`` where one ran, or nothing is known.
+    """Return why a run that ended with 0 ran no test, as the end of a sentence; ``None`` if one ran, or nothing is
+    known.
 
     ``output`` is what the command printed, of long output the end. A runner that tells of a test that passed anywhere
     in it has run one.

@@ -1,11 +1,11 @@
-"""What a test run says about each test: its JUnit XML, and whether that agrees with what our pytest plugin saw.
+"""Reports of a test run about each test: its JUnit XML, compared with the records of the harness's pytest plugin.
 
 A report is untrusted input: the tests that wrote it belong to an agent. Missing, torn, oversized, linked or
 entity-carrying files are a ``ReportProblem``; they are never half a report.
 
 The plugin is ``plugin/agent_harness_recorder.py``. Its lines come through a named pipe that is drained at once, so a
 test that was seen failing stays failed, whatever the report says afterwards. A run without a session that finished,
-with tests that were collected and never started, or with a patched runner is no run that can be believed.
+with tests that were collected and never started, or with a patched runner is not a run that counts.
 """
 
 import json
@@ -100,7 +100,7 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """What was seen of calls in a run."""
+    """Calls that were noted in a run."""
 
     recorded: list[RecordedCall] = field(default_factory=list)
     flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
@@ -166,7 +166,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     if stat.S_ISREG(found.st_mode) and found.st_size <= LIMIT_BYTES:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
-    raise ReportProblem(f"the test report is no regular file of at most {LIMIT_BYTES} bytes")
+    raise ReportProblem(f"the test report is not a regular file of at most {LIMIT_BYTES} bytes")
 
 
 class _ReportReader:
@@ -384,7 +384,7 @@ def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase],
 
 
 def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
-    """What the plugin reported of all sessions of a run."""
+    """Return the plugin's reports for all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
         found,

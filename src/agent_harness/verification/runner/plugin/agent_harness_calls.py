@@ -94,7 +94,7 @@ class TracedProject:
         return found is kind and not issubclass(kind, (BaseException, type))
 
     def has_state(self, value: object) -> bool:
-        """Whether it is an object of the work that can change."""
+        """Return whether it is an object of the work that can change."""
         return self.owns(type(value)) and not isinstance(value, tuple) and not _is_enum(type(value))
 
 
@@ -112,23 +112,25 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """What comes out: only compared. No order counts that has no meaning, and of an odd object its type."""
+        """Return the text of an answer, which is only compared: unordered values are sorted, and odd objects become
+        their type.
+        """
         self._inside.clear()
         self._left = _PARTS_LIMIT
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """What goes in: can be evaluated again. An object is what ``made`` says of how it was made."""
+        """Return the text of an argument, which can be evaluated again. ``made`` tells how an object was made."""
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
     def state(self, value: object) -> str:
-        """What an object of the work holds, by the names of its attributes; none of its code is run."""
+        """Return the state of an object of the work, by the names of its attributes; none of its code runs."""
         self._inside, self._left = [id(value)], _PARTS_LIMIT
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """What a call comes to: its answer, and the state of the object that it was given first, or that it makes."""
+        """Return the result of a call: its answer, and the state of its first object, or of the one that it makes."""
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -200,7 +202,7 @@ def _slots(kind: type) -> list[str]:
 
 
 class _Made:
-    """How an object came to what it is: the call that made it, and what methods were called since."""
+    """Origin of an object: the call that made it, and the methods called since."""
 
     __slots__ = ("kind", "since", "state", "text")
 
@@ -257,7 +259,7 @@ class Recorder:
 
     @property
     def _spent(self) -> int:
-        """What listening has cost: a part of a value takes about as long as an event."""
+        """Cost of listening so far: a part of a value takes about as long as an event."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
@@ -335,7 +337,7 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """How an object was made, if it still is what calls that were heard have left."""
+        """Return how an object was made, if it is still as the noted calls have left it."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -345,7 +347,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """How to make an object again."""
+        """Return the expression that makes an object again."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch
@@ -391,7 +393,7 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Whether it is a call of a method of an object that is known, which may change it."""
+        """Return whether it is a call of a method of an object that is known, which may change it."""
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
@@ -432,7 +434,7 @@ def _first(frame: FrameType) -> Any:
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a function was given, by place and by name; at its beginning."""
+    """Return the arguments of a function, by position and by name, at its beginning."""
     code, local = frame.f_code, frame.f_locals
     names, count, keywords = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
     given = tuple(local[each] for each in names[:count])
@@ -445,7 +447,7 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _is_return(frame: FrameType) -> bool:
-    """Whether a frame that ends returns, and does not raise."""
+    """Return whether a frame that ends returns, and does not raise."""
     import dis
 
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
@@ -498,7 +500,7 @@ class Again:
             raise PermissionError(event)
 
     def _is_inside(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Whether a change of files concerns only folders that are thrown away."""
+        """Return whether a change of files concerns only folders that are thrown away."""
         if event not in _ON_FILES:
             return False
         names, folders = _ON_FILES[event]
@@ -539,7 +541,7 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Whether code of the project raised it: a framework that was not set up says so by itself."""
+        """Return whether code of the project raised it: a framework that was not set up says so by itself."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

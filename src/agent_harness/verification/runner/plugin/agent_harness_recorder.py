@@ -273,7 +273,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     source = "def test_answers(function, given, named):\n    return function(*given, **named)\n"
     exec(compile(source, str(session.items[0].fspath), "exec"), names)  # noqa: S102
     os.environ["PYTEST_CURRENT_TEST"] = f"{session.items[0].nodeid} (call)"
-    tempfile.tempdir = tempfile.mkdtemp()  # what is brought back below the folder of all is no place to write to
+    tempfile.tempdir = tempfile.mkdtemp()  # what is brought back below the folder of all is not a place to write to
     again = agent_harness_calls.Again(_ROOT, tempfile.tempdir, str(_ADDRESS))
     sys.setprofile(lambda *_: None)  # as while the calls were recorded
     answers = again.answers(calls, names["test_answers"])
@@ -284,7 +284,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _around() -> dict[str, Any]:
-    """What a program of its own needs to find the same modules, and what the tests set for all that follows."""
+    """Return the values with which a separate program finds the same modules, and the settings of the tests."""
     below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
@@ -298,19 +298,19 @@ def _around() -> dict[str, Any]:
 
 
 def _asserted(report: pytest.TestReport) -> bool:
-    """Whether a test failed because of what it asks for, and not on the way to it."""
+    """Return whether a test failed because of what it asks for, and not on the way to it."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 
 
 def _in_assertion(report: pytest.TestReport) -> bool:
-    """Whether a test raised where it asserts something, such as a comparison of what cannot be compared."""
+    """Return whether a test raised where it asserts something, such as a comparison of what cannot be compared."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
 
 
 def _may_skip(report: pytest.TestReport) -> bool:
-    """Whether the source of a test says that it is skipped, or expected to fail: a mark on it or on its class."""
+    """Return whether the source marks a test, or its class, as skipped or expected to fail."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
@@ -337,6 +337,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """What a worker of xdist saw joins what the controller saw."""
+    """Join the records of a worker of xdist and of the controller."""
     for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_recorder", {}).items():
         _told[key] += values
