@@ -128,7 +128,7 @@ Examples:
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
 @click.option("--once", is_flag=True, help="Task list: one task.")
 @click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
-@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: minutes per task. [default: 60]")
+@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: minutes per attempt. [default: 60]")
 @click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run. [default: 10]")
 @click.option("--branch", metavar="NAME", help="Branch for the work of parallel agents. [default: the current one]")
 @click.option(
