@@ -439,7 +439,7 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             until(lambda: (notes / "a").exists() and (notes / "b").exists() and len(at_work()) == 2)
             slots = at_work()
             for given, code, said in (
-                ((), 4, "several agents are at work, and a message reaches one alone: w"),
+                ((), 4, "several agents are running; name the one that gets the message: w"),
                 (("--to", "w9"), 2, f"nothing called w9 is at work; there: {slots['a']} (a), {slots['b']} (b)"),
             ):
                 refused = work.harness("say", *given, "Use SQLite.")
@@ -464,4 +464,4 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
     assert told_of["c"][0] == f"{heard}Mind the time zones."
     assert sum(heard in work.prompt(name, number) for name in "abc" for number in (0, 1)) == 3
     done = work.harness("say", "--to", "a", "Too late.")
-    assert (done.code, "a is proven; nobody works on it" in done.err) == (4, True), done
+    assert (done.code, "a is proven; no agent is working on it" in done.err) == (4, True), done

@@ -348,10 +348,10 @@ def test_submodules_are_empty_folders(repo: JudgedProject, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("link", "reason"),
     [
-        ("../outside", "no path inside"),
-        ("/etc", "no path inside"),
-        (".git", "no path inside"),
-        (".", "no path inside"),
+        ("../outside", "not a path inside"),
+        ("/etc", "not a path inside"),
+        (".git", "not a path inside"),
+        (".", "not a path inside"),
         ("missing", "does not exist"),
         ("sub", "does not ignore"),
         ("node_modules", "leads out of the project"),
