@@ -780,7 +780,7 @@ def test_a_line_for_a_feature_reaches_the_agent_of_its_place(tmp_path: Path) -> 
             refused = made.harness("say", "Use SQLite.")
             assert (refused.code, "(#1)" in refused.text, "(#2)" in refused.text) == (4, True, True), refused.text
             said = made.harness("say", "--to", "#2", "Use SQLite.")
-            assert (said.code, "(#2) is told at its next prompt" in said.text) == (0, True), said.text
+            assert (said.code, "(#2) gets the message with its next prompt" in said.text) == (0, True), said.text
         finally:
             (tmp_path / "go").touch()
         assert ran.wait(240) == 0

@@ -209,7 +209,7 @@ def test_rubbish_in_the_files_of_a_run_that_goes_on_changes_nothing_of_it(tmp_pa
         made.wait_until(at.exists, "the project is spoiled")
         folder = state_folder(made) / "parallel"
         spoil(folder)
-        made.wait_until(lambda: f"{'e' * 24}.json is no request" in made.started(), "what is no request is named")
+        made.wait_until(lambda: f"{'e' * 24}.json is not a request" in made.started(), "a wrong file is named")
     finally:
         go.touch()
         code = running.wait(timeout=200)

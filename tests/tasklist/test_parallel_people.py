@@ -440,7 +440,7 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             slots = at_work()
             for given, code, said in (
                 ((), 4, "several agents are running; name the one that gets the message: w"),
-                (("--to", "w9"), 2, f"nothing called w9 is at work; there: {slots['a']} (a), {slots['b']} (b)"),
+                (("--to", "w9"), 2, f"no running agent or item w9; there: {slots['a']} (a), {slots['b']} (b)"),
             ):
                 refused = work.harness("say", *given, "Use SQLite.")
                 assert (refused.code, said in refused.err, "harness say --to w" in refused.err) == (code, True, True)
@@ -450,10 +450,10 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             told = answer(work, "say", "--to", slots["b"], "Use SQLite.")
             assert (told["to"], told["told"]) == ("b", "with its next prompt")
             assert work.harness("say", "--to", "a", "Leave the API.").out == (
-                f"{slots['a']} (a) is told with its next prompt.\n"
+                f"{slots['a']} (a) gets the message with its next prompt.\n"
             )
             later = work.harness("say", "--to", "c", "Mind the time zones.")
-            assert "The agent of c is told with the next session." in later.out
+            assert "The agent of c gets the message with the next session." in later.out
         finally:
             (notes / "go").touch()
         assert ran.wait(240) == 0
