@@ -269,7 +269,7 @@ class RunPlan:
     def _on_late_result(self, event: JsonObject) -> None:
         self.spent_usd += event.get("cost_usd") or 0.0
 
-    def _on_project_touched(self, event: JsonObject) -> None:
+    def _on_home_touched(self, event: JsonObject) -> None:
         return
 
     def _on_parked(self, event: JsonObject) -> None:
