@@ -91,7 +91,7 @@ def test_what_cannot_be_scheduled_is_one_line(server: TemporalServer, tmp_path: 
         (("--engine", "local:"), "local: has no clock"),
         (("--engine", server.url, "--pause"), "has no schedule there"),
         (("--engine", server.url, "--pause", "--delete"), "exclude each other"),
-        (("--engine", server.url, "--every", "often", "--worker", "codex-cli"), "is not a time span"),
+        (("--engine", server.url, "--every", "often", "--worker", "codex-cli"), "must be a time span"),
     ]:
         ran = project.lth("schedule", *words)
         assert ran.code == 1, (words, ran)

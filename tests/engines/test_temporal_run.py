@@ -678,7 +678,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         ("rabbit://x", 2, "Unknown engine URL scheme: 'rabbit'"),
         ("temporal://me:secret@127.0.0.1:7233", 2, "must not contain a password"),
         (f"{server.url.replace('/default', '/nowhere')}", 4, "no namespace 'nowhere'"),
-        (f"{server.url}?remote=upstream", 4, "there is no remote 'upstream'"),
+        (f"{server.url}?remote=upstream", 4, "No git remote 'upstream'"),
         (f"{server.url}?colour=red", 2, "colour"),
         (f"{server.url}?exchange=here", 2, "an absolute path"),
         (f"{server.url}?exchange=/nowhere/at/all", 4, "is not a folder; it must exist on all machines"),
