@@ -55,7 +55,7 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """The syntax tree, or ``None`` for other text (too deep, wrong encoding, wrong syntax, missing)."""
+    """The syntax tree, or ``None`` for text that is not Python (too deep, wrong encoding, wrong syntax, missing)."""
     if source is None:
         return None
     try:

@@ -132,7 +132,7 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the start of a call of ``strcmp`` or a similar function whose name ends here; else -1."""
+    """Return the position of the name of a call of ``strcmp`` or its like that ends here; else -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
