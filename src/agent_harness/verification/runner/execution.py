@@ -103,7 +103,7 @@ def place_for(
 
 
 class Watched(NamedTuple):
-    """Return the report of a run in which each pytest had our plugin."""
+    """Report of a run in which each pytest had our plugin."""
 
     done: process.Completed
     sessions: dict[int, RecordedSession]
