@@ -50,7 +50,7 @@ def _names(command: str) -> Iterator[str]:
 
 
 def _of_cargo(words: Sequence[str]) -> list[str]:
-    """The words behind ``cargo test`` that its tests are chosen by."""
+    """Return the words after ``cargo test`` that choose its tests."""
     words = [*words[: words.index("--")], *words[words.index("--") + 1 :]] if "--" in words else list(words)
     return [
         word.rpartition("::")[2]
@@ -60,13 +60,13 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The names of a pattern such as ``^TestA$|TestB/part``."""
+    """Return the names of a pattern such as ``^TestA$|TestB/part``."""
     parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
     return [_holding(part) for part in parts if part]
 
 
 def _holding(part: str) -> str:
-    """The names that hold this one."""
+    """Return the names that hold this one."""
     return rf"\w*{re.escape(part)}\w*"
 
 
