@@ -125,7 +125,7 @@ def places(
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """A link that may be replaced leads anywhere."""
+        """Return True if an agent could change the file; a link that may be replaced leads anywhere."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -149,7 +149,7 @@ def places(
 
 
 class _Reader:
-    """Collects entries: the stamp of a file, and the digest of those few whose contents cannot be had otherwise."""
+    """Collector of entries: the stamp of a file, and the digest if its contents cannot be had otherwise."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}

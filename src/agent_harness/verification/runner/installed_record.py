@@ -121,7 +121,7 @@ class InstalledRecord:
     """
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
-        """``first`` is the first look of a run in which others work beside this place."""
+        """Take the path of the record, and the first look of a run in which others work beside this place."""
         self.path = path
         self.first = first
         self._state = _CLOSED
@@ -304,7 +304,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Only one: it can be large, and a process works on one project at a time."""
+        """Keep only this record in memory: it can be large, and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 
@@ -317,7 +317,7 @@ def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
 
 
 def _of_concern(found: Differences) -> set[str]:
-    """The entries that decide in the sessions to come."""
+    """Return the entries that decide in the sessions to come."""
     return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 
