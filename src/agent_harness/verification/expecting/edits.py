@@ -16,7 +16,7 @@ _IN_PATTERN = re.compile(
     re.DOTALL,
 )
 _KEY = re.compile(r"[\"']?(?<![\w.-])[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
-"""What stands before a value and says which one it is: ``"sum": `` and ``sum=``."""
+"""Key in front of a value, such as ``"sum": `` and ``sum=``."""
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",

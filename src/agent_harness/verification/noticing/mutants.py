@@ -24,7 +24,7 @@ _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets i
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""What the changed functions do in each mutant of the work, for people, and what they return."""
+"""Behaviour of the changed functions in each mutant of the work, for people, and their return value."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "

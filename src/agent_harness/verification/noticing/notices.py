@@ -32,7 +32,7 @@ from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 
-_NOTHING_COMPARED = "compare nothing that could be other: compare what the work answers with what it should be"
+_NOTHING_COMPARED = "compare nothing that could have another value: compare the work's answers with the expected ones"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a mutant of the work ends
 _MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
