@@ -29,7 +29,7 @@ _LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """From where to where in a text, and what stands there instead."""
+    """Start and end in a text, and the text that replaces this part."""
 
     start: int
     end: int

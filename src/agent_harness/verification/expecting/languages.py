@@ -9,7 +9,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """One token of a program; comments and regular expressions are none."""
+    """One token of a program; comments and regular expressions are not tokens."""
 
     kind: str
     text: str  # of a text literal, its inside

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits that stand in tests which the command names; all edits where it names none, or none is found."""
+    """Return the edits in tests that the command names; all edits if it names none, or none is found."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -71,7 +71,7 @@ def _holding(part: str) -> str:
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield from where to where the tests of a name stand, by how far their lines are indented."""
+    """Yield the start and end of the tests of a name, by the indentation of their lines."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

@@ -145,7 +145,7 @@ def _asked(
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
     """Return the changed checks that failed, and those that passed; ``to_first``: until one fails.
 
-    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait where
+    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait if
     it sees other values. Nor does one that could not be started.
     """
     red: list[ChangedCheck] = []
@@ -281,7 +281,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
+        """Return whether most of these tests pass nevertheless; ``None`` if the check runs none of them.
 
         They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
         says how it ended with other values, the end of the run decides.

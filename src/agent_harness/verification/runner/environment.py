@@ -67,7 +67,7 @@ class RunEnvironment:
 
     @property
     def tools(self) -> dict[str, str]:
-        """The versions of Python and pytest in which the first of the commands runs, where they can be seen."""
+        """Versions of Python and pytest in which the first of the commands runs, if they can be seen."""
         found = next(iter(self.interpreters.values()), None)
         names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
         pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
@@ -161,7 +161,7 @@ def search_path(
 ) -> str:
     """Return the ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
 
-    What leads into the project's folder leads into the checkout instead, where there is one.
+    What leads into the project's folder leads into the checkout instead, if there is one.
     """
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")

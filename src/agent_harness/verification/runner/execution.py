@@ -344,7 +344,7 @@ def run_command(
     """Run the command; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
-    changes what ``access`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
+    changes what ``access`` says, if there is a sandbox. ``plain``: as in a person's shell; it finds a place for
     temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``
     and what is ``laid`` over other folders; ``at_home``: its home is the person's, to be read. What looks like the want
     of a network, or of something in the person's home, is explained at the end of the output. ``Refused`` where a

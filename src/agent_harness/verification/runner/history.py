@@ -2,7 +2,7 @@
 
 What an agent has committed on the way, or has put into the project's object store without a commit, is not in there:
 code that reads its answers from such an object works nowhere else. The objects of the base are packed once, into the
-user's cache, and each checkout borrows them; the project's own store is borrowed only where packing would take too
+user's cache, and each checkout borrows them; the project's own store is borrowed only if packing would take too
 long, or fails.
 """
 

@@ -3,7 +3,7 @@
 A run of tests loads an interpreter, ``.pth`` and start-up files, pytest with all that it requires, and a plugin of
 every distribution that registers one. ``Installed.now`` writes these down, and in an environment that lies in the
 project every other file of code: by size, times and inode, which no program of a user can give back to a changed file.
-What a file has to hold is in the ``RECORD`` of its installer, which is asked where a file differs
+What a file has to hold is in the ``RECORD`` of its installer, which is asked if a file differs
 (``installed_changes.py``). What no agent can write is not looked at (``places``). Source: features.md C54.
 """
 
@@ -156,12 +156,12 @@ class _Reader:
         self._known = known
 
     def read(self, path: str) -> None:
-        """Note a file with its digest; nothing where there is none."""
+        """Note a file with its digest; nothing if it does not exist."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return the stamp and the digest of a file; the known one where the stamp is the same."""
+        """Return the stamp and the digest of a file; the known one if the stamp is the same."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -243,7 +243,7 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return a text file as far as it can be read; nothing where there is none."""
+    """Return a text file as far as it can be read; an empty text if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

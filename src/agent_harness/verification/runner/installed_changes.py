@@ -365,7 +365,7 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the same without compiled code of runners, where it could be written again."""
+    """Return the same without compiled code of runners, if it could be written again."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
@@ -373,7 +373,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
     """Return whether compiled code of what runs tests is what its sources say now: written again, or else removed.
 
-    False where it can be neither.
+    False if it can be neither.
     """
     known, work = [*interpreters], dict[str, list[str]]()
     try:

@@ -186,7 +186,7 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of linked folders that a checkout of the work leaves out: those that came or changed during it.
 
-    Nothing where the work changes a lock file as well, since then it is what an installer has brought.
+    Nothing if the work changes a lock file as well, since then it is what an installer has brought.
     """
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)

@@ -459,7 +459,7 @@ def _attribute(kind: type, name: str) -> object:
 
 
 class Again:
-    """Makes calls again; ``answers`` has a text for each, or ``None`` where it says nothing.
+    """Repeater of calls; ``answers`` has a text for each, or ``None`` if it says nothing.
 
     From the first call on the process may write below its folder and its temporary one alone, and start or send
     nothing; that stays so until its end.
