@@ -98,7 +98,7 @@ class Refusal:
 
 
 class Player:
-    """Where a script stands: the occasion of the turn that is played, and what is left of its steps."""
+    """Position in a script: the occasion of the turn that is played, and the steps that are left."""
 
     def __init__(self, script: Script | None) -> None:
         self._script = script

@@ -1,4 +1,4 @@
-"""How a scenario begins: further settings, other features, other files, committed and pushed as a person would."""
+"""Beginnings of scenarios: other settings, features and files, committed and pushed as a person would."""
 
 import json
 import subprocess

@@ -50,7 +50,7 @@ def proof_text(item: int) -> str:
 
 @dataclass(frozen=True)
 class Ran:
-    """What one command gave back; ``killed`` where the test ended it."""
+    """Result of one command; ``killed`` if the test ended it."""
 
     code: int
     out: str

@@ -32,7 +32,7 @@ DOABLE = frozenset({"honest", "fixer", "crasher", "hanger", "litterer"})
 
 
 def kind(item: int) -> str:
-    """Who works on an item."""
+    """Return the kind of agent that works on an item."""
     return KINDS[(item - 1) % len(KINDS)]
 
 
@@ -47,12 +47,12 @@ def proof(item: int) -> Path:
 
 
 def trace(item: int) -> Path:
-    """What a liar leaves beside its lie; no accepted commit may hold it."""
+    """Return the file that a liar leaves beside its lie; no accepted commit may hold it."""
     return Path(f"traces/item_{item}.txt")
 
 
 def litter_pid(memory: Path, item: int) -> Path:
-    """Where the number of a process is kept that the litterer leaves behind."""
+    """Return the file that holds the number of the process that the litterer leaves behind."""
     return memory / f"{item}.pid"
 
 

@@ -174,7 +174,10 @@ class CalcProject(FeatureListProject):
         return yaml(self.root / ".harness/costs.yaml")
 
     def told(self) -> list[str]:
-        """What the watch had to say to the agent, in order: told where the seam can, else on record as not told."""
+        """Return the watch's messages to the agent, in order.
+
+        They are told if the seam can tell them, else on record as not told.
+        """
         return [row["message"] for row in self.events("agent_steered" if self.seam.steers else "agent_not_told")]
 
     def processes(self) -> list[int]:
@@ -212,7 +215,7 @@ class CalcProject(FeatureListProject):
         assert status.code == 0, status.text
 
     def clone(self) -> "CalcProject":
-        """What HEAD holds, in a fresh folder."""
+        """Clone HEAD into a fresh folder."""
         place = self.base / "clone"
         shutil.rmtree(place, ignore_errors=True)
         self.git("clone", "-q", "--no-local", str(self.root), str(place))

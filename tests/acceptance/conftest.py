@@ -12,7 +12,7 @@ from .seam import SEAMS, Seam
 
 @pytest.fixture
 def seam(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seam]:
-    """How this test's scripts are played: as a program, unless it is parametrised with ``each_seam``."""
+    """Yield the seam for this test's scripts: a program, unless it is parametrised with ``each_seam``."""
     made = SEAMS[getattr(request, "param", "command")](tmp_path)
     yield made
     made.close()
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def runs_by_default(item: pytest.Function) -> bool:
-    """Whether this is the first variant of the first test of a file that has one by default."""
+    """Return True for the first variant of the first test of a file that has one by default."""
     tests = [found for name, found in vars(item.module).items() if name.startswith("test_")]
     first = next((f for f in tests if not APART & {mark.name for mark in getattr(f, "pytestmark", [])}), None)
     variant = getattr(item, "callspec", None)

@@ -155,7 +155,7 @@ def implement(feature: int, code: str | None = None) -> list[Step]:
 
 
 def prove(feature: int, *, runs: bool = False) -> list[Step]:
-    """What a run of the feature's tests prints, with the prefixes of the document.
+    """Return the output steps of a run of the feature's tests, with the prefixes of the document.
 
     The agent starts the tests itself only if it ``runs`` them: the harness takes what it shows as a sign and runs
     them anyway, and a start of pytest is a tenth of the price of a session.

@@ -1,4 +1,4 @@
-"""How a script is played. The script is a value, the file that ``script.save`` writes; a seam makes an agent of it.
+"""Ways to play a script. The script is a value, the file that ``script.save`` writes; a seam makes an agent of it.
 
 A test that is parametrised with ``each_seam`` runs once for each of them: the first by default, the others in CI.
 """

@@ -111,7 +111,7 @@ from agent_harness.errors import ToolMissing  # noqa: E402
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command went; ``code`` is negative for a signal."""
+    """Result of a command; ``code`` is negative for a signal."""
 
     code: int
     out: str
@@ -196,7 +196,7 @@ class Machine:
 
 
 class _Datetime:
-    """What ``kernel.clock`` asks of the class of that name."""
+    """Part of the class ``datetime`` that ``kernel.clock`` uses."""
 
     def __init__(self, machine: Clock) -> None:
         self._machine = machine
@@ -207,7 +207,7 @@ class _Datetime:
 
 
 class Faults:
-    """What happens in a child at its points."""
+    """Faults in a child at its points."""
 
     def __init__(self, clock: Clock, fault: Mapping[str, Any]) -> None:
         self._clock = clock
@@ -432,7 +432,7 @@ def weights_in(told: str) -> dict[str, int]:
 
 
 class SimTurn(Turn):
-    """What the harness hears of such a start."""
+    """Turn of such a start, as the harness hears it."""
 
     def __init__(self, kind: str, seconds: int) -> None:
         self.kind = kind

@@ -55,7 +55,7 @@ class Story:
         raise NotImplementedError
 
     def says_used_up(self, ran: Ran) -> bool:
-        """Whether a person is told that the agent was started too often."""
+        """Return True if a person is told that the agent was started too often."""
         return "none is started before a person agrees" in ran.out
 
     def go_on(self) -> None:
@@ -66,7 +66,7 @@ class Story:
         raise NotImplementedError
 
     def look(self) -> None:
-        """What holds after each command: the project is whole, and says where it stands."""
+        """Check after each command: the project is whole, and names its state."""
         raise NotImplementedError
 
     def done(self) -> bool:
@@ -77,7 +77,7 @@ class Story:
         raise NotImplementedError
 
     def whole(self) -> None:
-        """What holds at the end: all is done, nothing twice, nothing lost."""
+        """Check at the end: all is done, nothing twice, nothing lost."""
         raise NotImplementedError
 
     # ---- the same for all ----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Story:
         return max(0.0, last["at"] + last["wait"] - self.machine.now) + 61 if last.get("wait") else 5.0
 
     def starts(self) -> list[dict[str, Any]]:
-        """What the agent itself has kept of its starts."""
+        """Return the agent's own record of its starts."""
         path = self.folder / "starts"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -36,7 +36,7 @@ def verdicts(backlog: Backlog) -> dict[int, tuple[str, bool]]:
 
 
 def expected(size: int) -> dict[int, tuple[str, bool]]:
-    """What each of them deserves."""
+    """Return the kind of agent of each item, and whether the item can be done."""
     items = range(1, size + 1)
     return {item: (agents.kind(item), item in doable(items)) for item in items}
 

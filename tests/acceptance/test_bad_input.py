@@ -19,7 +19,7 @@ BY_THE_WAY = (".harness/logs/", ".harness/lock", ".git/harness")  # a refused ru
 
 @dataclass(frozen=True)
 class Case:
-    """What is wrong, which command meets it, and what it must answer."""
+    """Bad input, the command that meets it, and the answer that it must give."""
 
     setup: Setup
     codes: Sequence[int]

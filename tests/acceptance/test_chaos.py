@@ -57,7 +57,7 @@ def hands_of(pid: int) -> list[psutil.Process]:
 
 
 def left_over(path: Path) -> list[str]:
-    """What still runs in the folder of a test."""
+    """Return the command lines of processes that still run in the folder of a test."""
     found = []
     for each in psutil.process_iter():
         try:

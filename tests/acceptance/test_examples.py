@@ -38,7 +38,7 @@ STUB = 'import pytest\n\n\ndef test_mod():\n    pytest.fail("Not implemented")\n
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where an example is typed, and with what around it."""
+    """Folder and environment in which an example is typed."""
 
     folder: Path
     environ: Mapping[str, str]

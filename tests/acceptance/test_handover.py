@@ -1,4 +1,4 @@
-"""What one session leaves for the next: decisions, what is done and left, and sanity commands that tell the truth."""
+"""Handover from one session to the next: decisions, done and open work, and true sanity commands."""
 
 import re
 import subprocess

@@ -391,7 +391,7 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
 
 
 def test_an_answer_waits_for_a_clean_tree_and_for_unfinished_work(calc: CalcProject) -> None:
-    """What a person has not committed is not touched; unproven work of another feature is not pushed."""
+    """Uncommitted work of a person is not touched; unproven work of another feature is not pushed."""
     calc.accept(1)
     assert calc.run([turn(WITH_FIXTURE)]).code == 3
     calc.put({"src/notes.py": "NOTE = 1\n"})

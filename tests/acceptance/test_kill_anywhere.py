@@ -67,7 +67,7 @@ def new_project(base: Path, features: Sequence[int] = FEATURES) -> CalcProject:
 
 
 def outcome(calc: CalcProject) -> dict[str, object]:
-    """What must be the same however often the harness was killed."""
+    """Return the state that must be the same however often the harness was killed."""
     return {
         "passing": calc.passing(),
         "code": calc.git("ls-tree", "-r", "HEAD", "src", "tests"),

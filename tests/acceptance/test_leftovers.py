@@ -1,4 +1,4 @@
-"""What a killed harness left in the cache is cleared away by the next command, whatever that comes to."""
+"""Leftovers of a killed harness in the cache: the next command clears them away, however it ends."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def test_a_command_that_takes_no_checkout_clears_the_dead_one(calc: CalcProject,
 
 
 def test_all_of_ours_goes_out_of_a_feature_project_and_its_commits_stay(calc: CalcProject) -> None:
-    """What git holds of the plan is the person's to commit away; what a rollback took stays in its ref."""
+    """The person commits the removal of the plan from git; rolled-back work stays in its ref."""
     calc.accept(1)
     rejected = calc.run(breaking(2))
     assert rejected.code == 1, rejected.text

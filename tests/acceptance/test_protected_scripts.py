@@ -207,7 +207,7 @@ def test_code_that_a_starting_script_runs_is_the_work(scripted: CalcProject) -> 
 
 
 def test_a_script_of_unfinished_work_reaches_no_more_than_its_agent(scripted: CalcProject) -> None:
-    """What a person has written may install programs; what an agent has made of it may not until it is accepted."""
+    """A person's script may install programs; an agent's version of it may not until it is accepted."""
     try:
         sandbox.kind_for(sandbox.AUTO)
     except Refused:

@@ -1,4 +1,4 @@
-"""What a session leaves for a person to decide, and what each answer does."""
+"""Questions that a session leaves for a person, and the effect of each answer."""
 
 import json
 import os

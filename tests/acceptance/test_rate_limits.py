@@ -1,4 +1,4 @@
-"""What a provider refuses is nobody's fault: no attempt, no rollback, a moment to come back, or another agent."""
+"""Refusals of a provider are nobody's fault: no attempt, no rollback, a time to come back, or another agent."""
 
 import json
 import signal

@@ -23,7 +23,7 @@ def twin(calc: CalcProject) -> CalcProject:
 
 
 def written(calc: CalcProject) -> dict[str, str]:
-    """What an agent leaves: every file at HEAD but those in which the harness notes times."""
+    """Return the files that an agent leaves at HEAD, except those in which the harness notes times."""
     listed = calc.git("ls-tree", "-r", "HEAD").splitlines()
     rows = (line.split("\t", 1) for line in listed)
     return {path: row for row, path in rows if path not in ("features.json", "claude-progress.txt")}
@@ -88,7 +88,7 @@ def test_a_recording_plays_in_a_fresh_work_tree_at_its_base(calc: CalcProject) -
 
 
 def test_a_recording_is_not_played_over_other_files_than_it_began_with(calc: CalcProject) -> None:
-    """What the recording would write over is named, and a work tree in which it fits; nothing is changed."""
+    """The refusal names the files in the way, and a work tree in which the recording fits; nothing is changed."""
     base = calc.head
     assert calc.run([turn(honest(1), feature=1)]).code == 0
     before = calc.fingerprint()

@@ -131,7 +131,7 @@ def test_the_linter_that_the_agent_configures_is_in_force(repository: CalcProjec
 
 
 def test_a_made_project_runs(repository: CalcProject) -> None:
-    """What init leaves is enough for the first session."""
+    """The files that init leaves are enough for the first session."""
     calc = repository
     assert init(calc, initializer(records())).code == 0
     ran = calc.run([turn(honest(1))])

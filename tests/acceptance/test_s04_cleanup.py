@@ -8,7 +8,7 @@ LONG = "".join(f"\n\ndef helper_{n}():\n    return {n}\n" for n in range(8))
 
 
 def tidy() -> list[dict[str, object]]:
-    """What a good cleanup does: a part of the code moves to a file of its own."""
+    """Return the steps of a good cleanup: a part of the code moves to its own file."""
     return [
         write("src/helpers.py", '"""Helpers."""\n'),
         append("claude-progress.txt", "\n"),

@@ -30,7 +30,7 @@ def finish(calc: CalcProject) -> dict[str, object]:
 
 
 def recovered(calc: CalcProject, *, reason: str) -> None:
-    """What holds after the next run, however the first one ended."""
+    """Check the project after the next run, however the first one ended."""
     subjects = calc.git("log", "--format=%s").splitlines()
     (wip,) = [n for n, subject in enumerate(subjects) if subject.startswith("WIP:")]
     assert "half of it" in calc.git("show", f"HEAD~{wip}:src/calc.py")
@@ -164,7 +164,7 @@ def test_c_killed_by_the_agent(calc: CalcProject) -> None:
 
 
 def without_transcript(found: dict[str, str]) -> dict[str, str]:
-    """What the agent at work says and does is written down meanwhile, by the harness that runs it."""
+    """Return the files without the logs that the harness writes while an agent works."""
     written = (".harness/logs/session-", ".harness/logs/agent_actions.jsonl", ".harness/logs/usage.jsonl")
     return {name: text for name, text in found.items() if not name.startswith(written)}
 

@@ -1,4 +1,4 @@
-"""What each setting of ``.harness.yaml`` does, seen from outside: another value than the default, another session."""
+"""Effect of each setting of ``.harness.yaml``, seen from outside: another value, another session."""
 
 from .arranging import refused, with_features, with_files, with_settings
 from .calc import INIT, CalcProject

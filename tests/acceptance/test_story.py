@@ -1,4 +1,4 @@
-"""What a person asks afterwards of a feature project: why, diff, costs; one project for all of it."""
+"""Questions of a person about a feature project afterwards: why, diff, costs; one project for all of it."""
 
 import html
 import os

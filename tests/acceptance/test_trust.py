@@ -1,4 +1,4 @@
-"""What decides over an agent's work lies outside the project; what the project says of itself is not believed."""
+"""Checks that decide over an agent's work lie outside the project; the project's own word is not believed."""
 
 import json
 import os
@@ -294,7 +294,7 @@ def test_nothing_of_the_harness_is_outside_of_its_places(bare: CalcProject) -> N
 
 
 def test_a_mark_that_came_between_sessions_is_judged_whole(calc: CalcProject) -> None:
-    """What an agent has left behind, such as a hook of git, could have set it with the commit of a person."""
+    """Something that an agent left behind, such as a git hook, could have set the mark with a person's commit."""
     calc.environ["HARNESS_VERIFICATION__TRUST"] = "normal"
     ran = calc.run([turn(honest(1), usage(1, 1))])
     assert ran.code == 0, ran.text

@@ -178,8 +178,10 @@ SETTLING = 46
 
 
 def reached(ran: Ran, point: int | None) -> bool:
-    """Whether it came so far. What a killed one has left is tidied by one that follows, and a lock that is still held
-    is tried once more: each is a few points more, of which the first one, that points are counted by, may have some.
+    """Return True if the run reached the point.
+
+    The next run tidies up after a killed one, and tries once more for a lock that is still held. Each adds a few
+    points. The first run, by which points are counted, may have some of them.
     """
     return point is not None and ran.points >= point
 

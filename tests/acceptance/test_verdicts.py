@@ -1,4 +1,4 @@
-"""What was said of each claim of a feature project: one line a claim, for ever, whoever was killed in between."""
+"""Verdicts on each claim of a feature project: one line a claim, for ever, whoever was killed in between."""
 
 import json
 import signal
@@ -264,7 +264,7 @@ def several_claims() -> list[dict[str, object]]:
 
 @pytest.mark.kill
 def test_a_verdict_in_the_projects_own_copy_of_a_session_is_not_believed(calc: CalcProject) -> None:
-    """What only the project tells of is recovered; that somebody accepted it there goes into no ledger."""
+    """A session that only the project records is recovered; its acceptance there goes into no ledger."""
     killed_at_work(calc)
     record = json.loads(copy_of(calc).read_text())
     line = ClaimVerdict(id="forged", item="1", verdict="accepted", claim=("1",)).as_record()

@@ -1,4 +1,4 @@
-"""What a person reads and types: the words of the terminal, the way out that each names, the answer in JSON."""
+"""Words that a person reads and types: at the terminal, the way out that each names, the answer in JSON."""
 
 import contextlib
 import json

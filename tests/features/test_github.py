@@ -25,7 +25,7 @@ class MirroredProject(FeatureListProject):
         self.put({".harness.yaml": SETTINGS + more})
 
     def sync(self, session: int = 1) -> str | None:
-        """What a session's end does; the problem, if there was one."""
+        """Do the work of a session's end; return the problem, if there was one."""
         self.said.clear()
         return mirror.after_session(self.project, session)
 

@@ -1,4 +1,4 @@
-"""How a session that did not end is handed off, as the settings say; real repositories, no agent."""
+"""Handoff of a session that did not end, as the settings say; real repositories, no agent."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""How one session's ending moves the state, row by row."""
+"""Changes of the state at the end of one session, row by row."""
 
 from typing import Any
 

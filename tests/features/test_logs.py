@@ -1,4 +1,4 @@
-"""What is logged, how long it is kept, and how it is found again."""
+"""Contents of the logs, how long they are kept, and how they are found again."""
 
 import ast
 import json

@@ -18,7 +18,7 @@ ADDRESS = {"DATABASE_URL": "postgresql://app:correct-horse@db/app"}
 
 
 def servers(folder: Path, environ: Mapping[str, str] | None = None, **told: Any) -> dict[str, McpServer]:
-    """What the settings come to; ``told`` is the ``mcp_servers`` of the file, all of them enabled."""
+    """Return the servers of the settings; ``told`` is the ``mcp_servers`` of the file, all of them enabled."""
     given = {name: {"enabled": True, **server} for name, server in told.items()}
     (folder / ".harness.yaml").write_text(
         json.dumps({"project": {"name": "calc"}, "tools": {"mcp_servers": given}}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What agents are told: each job and each rule of the prompts, word for word where the words matter."""
+"""Prompts of agents: each job and each rule, word for word if the words matter."""
 
 import json
 import re
@@ -131,7 +131,7 @@ def test_the_initializer_is_told_how_small_features_are() -> None:
 
 
 def test_a_coding_session_has_one_feature_and_its_jobs(tmp_path: Path) -> None:
-    """What an agent does by itself is asked for, in this order.
+    """The prompt asks for the agent's own jobs, in this order.
 
     UAH-014, UAH-237, UAH-238, UAH-250, UAH-283, UAH-284, UAH-285, UAH-286, UAH-287, UAH-288, UAH-289, UAH-290, UAH-291,
     UAH-492, C19, C57

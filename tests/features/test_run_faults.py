@@ -180,7 +180,7 @@ rm -rf costs.yaml parallel.json; ln -s /etc/passwd costs.yaml; mkdir -p parallel
 
 
 def spoil(folder: Path) -> None:
-    """What belongs to a run, outside of the project: requests that are none, and a line in the journal."""
+    """Spoil files of a run outside the project: invalid requests, and a line in the journal."""
     mail = folder / "mailbox"
     mail.mkdir(exist_ok=True)
     os.mkfifo(mail / "a.json")

@@ -1,4 +1,4 @@
-"""What the harness does to a work tree outside of sessions; real repositories."""
+"""Changes that the harness makes to a work tree outside of sessions; real repositories."""
 
 import subprocess
 from pathlib import Path

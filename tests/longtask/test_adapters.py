@@ -1,4 +1,4 @@
-"""How each worker is started, and what cannot be."""
+"""Start of each worker, and the workers that cannot be started."""
 
 import json
 import shlex

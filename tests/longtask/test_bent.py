@@ -107,7 +107,7 @@ def made(root: Path, contract: object, state: object) -> None:
 
 
 def answered(root: Path, verb: str, options: Record) -> bool:
-    """Whether a verb answered; an error that is no clear line fails the test."""
+    """Return True if a verb answered; an error without a clear line fails the test."""
     try:
         LongTask(root).answer(verb, options)
     except HarnessError as error:

@@ -1,4 +1,4 @@
-"""What a text says about its failure: the classes, who refused, how long to wait, and `lth classify`."""
+"""Failures read from a text: the classes, who refused, how long to wait, and `lth classify`."""
 
 import io
 import os

@@ -24,7 +24,7 @@ def rows(number: str, first: str) -> list[list[str]]:
 
 
 def words(text: str) -> list[str]:
-    """What stands in backquotes."""
+    """Return the words in backquotes."""
     return re.findall(r"`([^`]+)`", text)
 
 

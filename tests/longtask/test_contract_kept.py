@@ -1,4 +1,4 @@
-"""What decides about a long task lies where no worker is sent: its contract, its proof, what it has cost."""
+"""Data that decides about a long task is out of a worker's reach: its contract, its proof, its costs."""
 
 import json
 import shlex

@@ -15,7 +15,7 @@ BUILDS = "touch artifacts/built; echo slice >> artifacts/slices"
 
 
 def slices(project: LongTaskProject) -> int:
-    """How often a worker really ran."""
+    """Return how many times a worker really ran."""
     return len((project.root / "artifacts/slices").read_text().splitlines())
 
 

@@ -49,7 +49,7 @@ def coding(tmp_path: Path) -> LongTaskProject:
 
 
 def decision(project: LongTaskProject) -> tuple[str, str]:
-    """What `next` answers, and why."""
+    """Return the answer of `next`, and its reason."""
     answer = project.lth("next", code=0).json
     return answer["decision"], answer["reason"]
 

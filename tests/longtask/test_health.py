@@ -1,4 +1,4 @@
-"""What health checks, and when."""
+"""Things that health checks, and when."""
 
 from pathlib import Path
 from typing import Any

@@ -65,7 +65,7 @@ def recorded(project: LongTaskProject) -> list[dict[str, Any]]:
 
 
 def whole(project: LongTaskProject, seen: list[str]) -> None:
-    """What holds after every kill: the task loads, no event and no acknowledged evidence is lost."""
+    """Check after a kill: the task loads, no event and no acknowledged evidence is lost."""
     project.loads()
     acknowledged = project.root / "artifacts/acknowledged"
     named = {item.get("summary") for item in recorded(project)}

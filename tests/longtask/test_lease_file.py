@@ -55,7 +55,7 @@ def place(project: LongTaskProject, form: str, content: str, age: float = 0.0) -
 
 
 def other(seconds: float) -> str:
-    """What a lease of another program says."""
+    """Return the text of a lease of another program."""
     return json.dumps({"owner": "1@linux", "pid": 1, "acquiredAt": from_now(-60), "expiresAt": from_now(seconds)})
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a task is said in the words of the specification, everything at once and nothing twice."""
+"""Errors of a task, in the words of the specification, everything at once and nothing twice."""
 
 import json
 from datetime import UTC, datetime

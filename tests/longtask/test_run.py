@@ -42,7 +42,7 @@ def edits(**members: object) -> str:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process is over, or soon is."""
+    """Return True if a process is over, or ends within 10 seconds."""
     until = time.monotonic() + 10
     while owner.exists(pid) and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What every slice has from the one engine: monitors, a budget, a transcript, a recording, and a rescue point."""
+"""Parts of every slice from the one engine: monitors, a budget, a transcript, a recording, and a rescue point."""
 
 import json
 import shlex
@@ -22,7 +22,7 @@ SECRET = "sk-ant-api03-0123456789abcdefABCDEF"
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git prints."""
+    """Return the output of git."""
     return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout
 
 

@@ -1,4 +1,4 @@
-"""What a scheduler and a worker call loads the standard library alone, and little of it; exact, so free of timing."""
+"""Imports of the calls of a scheduler and a worker: few, standard library only; exact, so free of timing."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a person reads at a terminal in place of JSON; a program, and ``--json``, get the JSON as ever."""
+"""Text for a person at a terminal instead of JSON; a program, and ``--json``, get the JSON as ever."""
 
 import json
 import os

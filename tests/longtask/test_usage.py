@@ -1,4 +1,4 @@
-"""What a slice used, as the real clients print it: lines recorded from Codex 0.169 and Claude Code 2.1."""
+"""Usage of a slice, as the real clients print it: lines recorded from Codex 0.169 and Claude Code 2.1."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""What was said of each claim of a long task: one line a claim, for ever, whoever was killed in between."""
+"""Verdicts on each claim of a long task: one line a claim, for ever, whoever was killed in between."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_the_claim_of_a_worker_that_was_stopped_is_refused(tmp_path: Path) -> No
 
 @pytest.mark.scenario
 def test_a_persons_word(tmp_path: Path) -> None:
-    """What a person says of a criterion, and that the task is done, each about the line before."""
+    """Verdicts of a person on a criterion, and on the task as done, each about the line before."""
     project = a_book(tmp_path, BUILT, MANUAL)
     assert project.run(BUILDS).json["status"] == "needs-human"
     project.lth("record", "--status", "done", code=1)

@@ -25,7 +25,7 @@ def project(path: Path, **members: Any) -> TaskListProject:
 
 
 def refused(work: TaskListProject, agent: str = CHANGES) -> str:
-    """What a run says that ends with the refusal of this agent's work."""
+    """Return the output of a run that ends with the refusal of this agent's work."""
     ran = work.harness("run", "--agent", work.agent(agent))
     assert (ran.code, work.statuses()) == (FAILS, ["failed"]), ran
     return ran.out + ran.err
@@ -67,7 +67,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
 def test_only_what_is_allowed_differs_and_the_rest_is_judged(
     tmp_path: Path, agent: str, pattern: str, code: int, said: str
 ) -> None:
-    """Where it does not hold the task is as it was, and the work is in a rescue."""
+    """If it does not hold, the task is as it was, and the work is in a rescue."""
     work = project(tmp_path)
     refused(work, agent)
     before, head = work.task("a"), work.repo.head

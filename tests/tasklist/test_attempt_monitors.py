@@ -1,4 +1,4 @@
-"""What an attempt of ``harness run`` shares with every other session: all monitors, and the table of the provider."""
+"""Parts that an attempt of ``harness run`` shares with every session: all monitors, and the provider's table."""
 
 from pathlib import Path
 

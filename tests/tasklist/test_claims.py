@@ -57,7 +57,7 @@ def claimed(by: str, **members: Any) -> dict[str, Any]:
 def refused(
     project: TaskListProject, error: type[HarnessError], *, name: str | None = "me", **words: Any
 ) -> HarnessError:
-    """What a claim raises; and nothing is changed by it."""
+    """Return the error that a claim raises; the claim changes nothing."""
     before = project.files()
     with pytest.raises(error) as raised:
         claim.claim(project.worker(name), **words)

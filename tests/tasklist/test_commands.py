@@ -75,7 +75,7 @@ def test_the_loop_of_an_agent(project: TaskListProject) -> None:
 
 @pytest.mark.scenario
 def test_the_log_of_the_document_is_made_line_by_line(tmp_path: Path) -> None:
-    """What the verbs write for the same work differs in times, hashes, places and processes, and in nothing else."""
+    """Lines of the verbs for the same work differ only in times, hashes, places and processes."""
     project = TaskListProject(tmp_path / "list", git=True)
     for each in ("harness-tasks.json", "harness-progress.txt"):
         (project.root / each).unlink(missing_ok=True)

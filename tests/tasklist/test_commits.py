@@ -97,5 +97,5 @@ def test_random_repositories(tmp_path: Path, seed: int) -> None:
 
 
 def in_the_way(path: str, others: set[str]) -> bool:
-    """Whether one of the other paths is above or below this one."""
+    """Return True if one of the other paths is above or below this one."""
     return any(other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in others)

@@ -89,7 +89,7 @@ def test_what_may_change_cannot_be_widened_under_way(tmp_path: Path) -> None:
 
 
 def test_a_run_in_the_folder_that_forges_its_own_check(tmp_path: Path) -> None:
-    """What the run itself writes is part of the commit there, and so is looked at as well."""
+    """Files that the run itself writes are part of the commit there, and so are looked at as well."""
     project = made(tmp_path, isolation="in_place", command="sh check.sh && sh ./work.sh")
     project.repo.write("work.sh", "true\n").stage("work.sh").git("commit", "-q", "-m", "Third", "--", "work.sh")
     project.edit(TASK, validation={"command": "sh check.sh && sh ./work.sh", "may_change": ["work.sh"]})

@@ -1,4 +1,4 @@
-"""Where files are, and names that any id may be turned into."""
+"""Places of files, and names that any id may be turned into."""
 
 import os
 from pathlib import Path

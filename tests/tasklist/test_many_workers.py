@@ -104,7 +104,7 @@ def expire(project: TaskListProject, name: str) -> None:
 
 
 def kinds(crew: Crew) -> Counter[tuple[str, str | None]]:
-    """How often the log has each kind of line of each task."""
+    """Count the lines of each kind in the log, for each task."""
     lines = [progress.parse(line) for line in progress.tail(crew.project.layout, 1 << 20)]
     return Counter((each.kind, each.task) for each in lines if each)
 

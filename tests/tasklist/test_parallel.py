@@ -37,7 +37,7 @@ def landed(work: TaskListProject) -> list[str]:
 
 
 def rescued(work: TaskListProject, path: str) -> list[str]:
-    """What the rescues hold of a file."""
+    """Return the contents of a file in the rescues."""
     refs = work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue").split()
     return [work.repo.git("show", f"{ref}:{path}") for ref in refs if path in _files(work.repo, ref)]
 

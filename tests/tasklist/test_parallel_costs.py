@@ -1,4 +1,4 @@
-"""What agents have spent, whoever is killed meanwhile: in ``harness costs`` once, and so much as the budget counts."""
+"""Costs of agents, whoever is killed meanwhile: once in ``harness costs``, and as much as the budget counts."""
 
 import json
 import queue

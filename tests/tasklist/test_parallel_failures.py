@@ -1,4 +1,4 @@
-"""What can go wrong while several agents work at a task list, and what follows: ``scale.md`` 12."""
+"""Failures while several agents work at a task list, and their effects: ``scale.md`` 12."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_what_one_agent_does_is_its_own_attempts_end_and_the_others_land(tmp_pat
 
 @pytest.mark.scenario
 def test_a_commit_on_another_branch_a_stash_and_a_rewritten_history_are_rescued(tmp_path: Path) -> None:
-    """What lands is what was judged: the tree of HEAD, as one commit on the branch."""
+    """The tested tree lands: the tree of HEAD, as one commit on the branch."""
     work = project(tmp_path, job("a"))
     agent = f"""
         git config user.name A; git config user.email a@x
@@ -242,7 +242,7 @@ def test_an_attempt_that_cannot_begin_since_the_branch_is_gone_holds_no_seat(tmp
 
 @pytest.mark.scenario
 def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> None:
-    """What is new is picked, and what is taken out is recalled: its work is in a rescue."""
+    """A new task is picked, and a removed one is recalled: its work is in a rescue."""
     work = project(tmp_path, job("a"), job("b"))
     edited = tmp_path / "edited"
 

@@ -1,4 +1,4 @@
-"""What several agents may have of an account, of this machine and of its memory: SC-40, SC-41, SC-43."""
+"""Limits of several agents on an account, on this machine and on its memory: SC-40, SC-41, SC-43."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def until(found: Callable[[], object]) -> None:
 
 
 class Noted:
-    """What agents note, in their order."""
+    """Notes of agents, in their order."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

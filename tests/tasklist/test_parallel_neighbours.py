@@ -45,7 +45,7 @@ def died(work: TaskListProject, moment: str, *words: str) -> None:
 
 
 def begun(folder: Path) -> int:
-    """How often an agent has begun."""
+    """Return how many times an agent has begun."""
     return sum(each.read_text().count("\n") for each in folder.glob("starts.*"))
 
 

@@ -1,4 +1,4 @@
-"""What a person does beside a parallel run: look at workspaces and the queue, and ask its coordinator."""
+"""Actions of a person beside a parallel run: look at workspaces and the queue, and ask its coordinator."""
 
 import json
 import os

@@ -112,7 +112,7 @@ def test_there_is_nothing_to_make_anew_where_no_run_has_been_or_an_agent_asks(tm
 
 @pytest.mark.scenario
 def test_a_journal_that_is_no_file_and_rubbish_in_results_stop_nobody(tmp_path: Path) -> None:
-    """What of a result is not what it should be counts as missing; what is in the journal's workspace is kept."""
+    """Wrong parts of a result count as missing; anything in the journal's workspace is kept."""
     work, starts = three(tmp_path), tmp_path / "starts"
     words = killed(work, "before:batched", starts)
     folder = folder_of(work)

@@ -1,4 +1,4 @@
-"""What a parallel run of a task list is given, and cannot work with: ``scale.md`` 13.
+"""Inputs that a parallel run of a task list cannot work with: ``scale.md`` 13.
 
 One line and the next command, the right exit code, an unchanged disk, and no agent.
 """

@@ -1,4 +1,4 @@
-"""What is installed beside a project that several agents work on at once: what one of them changes there."""
+"""Installed files beside a project of several agents at once: changes that one of them makes there."""
 
 import json
 import os

@@ -231,7 +231,7 @@ def test_ignored_folders_are_lent_where_the_settings_name_them(tmp_path: Path) -
 
 @pytest.mark.scenario
 def test_a_proof_that_another_environments_python_runs_passes_where_it_lands_as_in_its_place(tmp_path: Path) -> None:
-    """What is installed from the project counts for a proof in a checkout, and for the same where two land together."""
+    """Packages installed from the project count for a proof in a checkout, and also if two land together."""
     proof = "python3 -c 'import pk.{}'"
     tasks = [task(name, validation={"command": proof.format(name), "timeout_seconds": 60}) for name in "ab"]
     work = TaskListProject(tmp_path / "list", *tasks, git=True, session_count=0)

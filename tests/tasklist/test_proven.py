@@ -194,7 +194,7 @@ echo done > work.txt
 @pytest.mark.scenario
 @pytest.mark.parametrize("ends", ["", "exit 1"])
 def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Path, ends: str) -> None:
-    """Whether it is completed or given back: the next task is judged as a person has said."""
+    """Completed or given back: the next task is judged as a person has said."""
     terms = {"isolation": "worktree", "requires_red": "reject"}
     proof = {"command": "test -f work.txt" if not ends else "test -f never", "timeout_seconds": 60}
     project = TaskListProject(
@@ -208,7 +208,7 @@ def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Pat
 
 @pytest.mark.parametrize("given", [{}, {"sandbox": "required"}])
 def test_a_sandbox_that_is_switched_off_during_an_attempt_comes_back(tmp_path: Path, given: dict[str, str]) -> None:
-    """Where an agent claims and completes by itself, as hooks have it."""
+    """An agent claims and completes by itself, as with hooks."""
     project = TaskListProject(tmp_path / "list", task("a", validation={"command": "true"}), session_config=given)
     worker = project.claim()
     project.edit(session_config={**given, "sandbox": "off"})

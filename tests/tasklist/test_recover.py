@@ -210,7 +210,7 @@ def test_outside_of_git_the_proof_decides(tmp_path: Path, passes: bool) -> None:
 
 
 def test_a_claim_that_only_the_log_remembered(tmp_path: Path) -> None:
-    """What a restored backup and the log's `Starting` line know: a short hash, and no baseline."""
+    """A restored backup and the log's `Starting` line know a short hash, and no baseline."""
     project, _ = interrupted(tmp_path, passes=False)
     before = project.seen()
     project.repo.write("lib/b.py", "overwritten\n")

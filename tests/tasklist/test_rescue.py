@@ -1,4 +1,4 @@
-"""What rollbacks took away can be listed, looked at, got back and let go."""
+"""Rolled-back work can be listed, looked at, restored and let go."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ def leave_own_work(project: TaskListProject) -> None:
 
 
 def work(project: TaskListProject) -> None:
-    """What an attempt does: edits, a commit, staged and untracked files, and damage to the person's."""
+    """Make the changes of an attempt: edits, a commit, staged and untracked files, and damage to the person's."""
     repo = project.repo
     repo.write("mine.py", "by the agent\n").stage("mine.py").git("commit", "-q", "-m", "agent: wip", "--", "mine.py")
     repo.write("new/file.py", "new\n").write("new/staged.py", "s\n").stage("new/staged.py")
@@ -303,7 +303,7 @@ def test_evidence_names_files_commits_and_strangers(project: TaskListProject) ->
 
 
 def test_stashes_are_shown_and_never_applied(project: TaskListProject) -> None:
-    """What an attempt stashed is for the agent to see (tasklist.md 12)."""
+    """Stashes of an attempt are for the agent to see (tasklist.md 12)."""
     worker = project.hold()
     project.repo.write("app.py", "half done\n").git("stash", "push", "-q", "-m", "of the attempt", "--", "app.py")
     found = rollback.evidence(worker, project.task())

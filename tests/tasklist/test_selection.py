@@ -1,4 +1,4 @@
-"""What comes next: the rules one by one, and all of them against a plain reading of the specification."""
+"""Choice of the next task: the rules one by one, and all against a plain reading of the specification."""
 
 import copy
 from datetime import datetime
@@ -176,7 +176,7 @@ def task_lists(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def reaches(state: State, start: str, goal: str, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether ``goal`` is met by walking from what ``start`` needs, past everything that is not completed."""
+    """Return True if walking from the needs of ``start``, past everything not completed, meets ``goal``."""
     needs = state.by_id[start].depends_on or [] if state.by_id[start].status != "completed" else []
     return goal in needs or any(
         reaches(state, need, goal, seen | {need})
@@ -186,7 +186,7 @@ def reaches(state: State, start: str, goal: str, seen: frozenset[str] = frozense
 
 
 def naive_settle(state: State) -> dict[str, str]:
-    """Who is failed, and of which kind: 7.1, rules 1 and 2, word by word."""
+    """Return the failed tasks and the kind of failure of each: 7.1, rules 1 and 2, word by word."""
     circles = [each for each in state.tasks if each.status == "pending" and reaches(state, each.id, each.id)]
     kinds = {each.id: "Circular" for each in circles}
     for each in circles:
@@ -244,7 +244,7 @@ def test_selection_is_what_the_specification_says(tasks: list[dict[str, Any]]) -
 
 
 def can_be_done(state: State) -> bool:
-    """Whether a task that is open can still be reached, by completing what it needs."""
+    """Return True if an open task can still be reached, by completing its dependencies."""
     open_ones = {each.id for each in state.tasks if each.status != "completed" and not naive_over(state, each)}
     done = {each.id for each in state.tasks if each.status == "completed"}
     changed = True

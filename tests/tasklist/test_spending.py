@@ -1,4 +1,4 @@
-"""What attempts cost: one row each, summed up for status; what is not known is said."""
+"""Costs of attempts: one row each, summed up for status; unknown costs are named."""
 
 from pathlib import Path
 

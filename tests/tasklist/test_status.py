@@ -1,4 +1,4 @@
-"""Where a list stands: the same numbers for people and programs, from the files alone."""
+"""State of a list: the same numbers for people and programs, from the files alone."""
 
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def test_the_next_command(tmp_path: Path, tasks: list[Any], members: dict[str, A
 
 
 def test_a_pause_is_taken_back_before_anything_else(tmp_path: Path) -> None:
-    """What a person types now is no run, which would be refused (tasklist.md 13.3)."""
+    """The next command is not a run, which would be refused (tasklist.md 13.3)."""
     project = TaskListProject.at_noon(tmp_path / "list", task("a"))
     Path(project.layout.pause).touch()
     assert status.read(project.layout)["next"] == "harness resume"

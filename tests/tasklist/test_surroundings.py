@@ -1,4 +1,4 @@
-"""What is installed where validations run, over the tasks of one run and from one run to the next."""
+"""Installed files where validations run, over the tasks of one run and from one run to the next."""
 
 import venv
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a claim writes is all that it changed: tasks are named where they are changed, and nothing is left behind."""
+"""Writes of a claim: all that it changed. Tasks are named when they are changed, and nothing is left behind."""
 
 import random
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def some_tasks(dice: random.Random) -> list[Any]:
 
 
 def is_all_written(project: TaskListProject, worker: Worker) -> bool:
-    """Whether the file says what the state was when the change was done."""
+    """Return True if the file holds the state at the end of the change."""
     store = worker.store
     assert isinstance(store, Watching)
     return jsontext.line(jsontext.loads(project.text)) == jsontext.line(store.raw)

@@ -1,4 +1,4 @@
-"""What a turn of ``harness run`` does to the list and to the repository of its claim is put in order when it ends."""
+"""End of a turn of ``harness run``: its changes to the list and to its claim's repository are put in order."""
 
 import json
 import os

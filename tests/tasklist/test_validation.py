@@ -1,4 +1,4 @@
-"""What proves a task: how it runs, what it is told, what is remembered."""
+"""Proof of a task: how it runs, what it is told, what is remembered."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def run(worker: Worker, task: Task) -> dict[str, Any]:
 
 
 def still_proven(worker: Worker, task: Task) -> bool:
-    """Whether this claim has a pass on record for the work as it is now."""
+    """Return True if this claim has a pass on record for the work as it is now."""
     with commits.opened(worker, task) as work:
         return bool(validation.proof_on_record(worker, task, work))
 

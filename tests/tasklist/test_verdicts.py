@@ -1,4 +1,4 @@
-"""What was said of each claim of a task list: one line a claim, for ever, whoever was killed in between."""
+"""Verdicts on each claim of a task list: one line a claim, for ever, whoever was killed in between."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Who is asking, and what may it touch."""
+"""Identity of the caller, and the tasks that it may touch."""
 
 import subprocess
 import sys

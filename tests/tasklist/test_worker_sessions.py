@@ -1,4 +1,4 @@
-"""How many attempts a session of a worker may end, where several workers share a list."""
+"""Number of attempts that a session of a worker may end, if several workers share a list."""
 
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def test_a_new_session_begins_at_nothing(tmp_path: Path, how: str) -> None:
 
 
 def test_records_are_read_whatever_they_hold_and_old_ones_are_forgotten(tmp_path: Path) -> None:
-    """What somebody wrote there by hand is no trouble, and the list does not grow for ever."""
+    """Records that somebody wrote there by hand do no harm, and the list does not grow for ever."""
     worker = shared(tmp_path).worker("w1", session="s1")
     for odd in (5, [1], {"w1": 3}, {"w1": {"owner": "s1", "outcomes": "x"}}, {"w1": {"owner": 7}}):
         state = state_of(worker_sessions=odd, session_config={"concurrency_mode": "concurrent"})

@@ -119,5 +119,5 @@ class JudgedProject:
 
 
 def codes(verdict: Verdict) -> list[str]:
-    """What rejected a candidate."""
+    """Return the codes of the findings that rejected a candidate."""
     return [finding.code for finding in verdict.reasons]

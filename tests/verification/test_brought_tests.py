@@ -17,7 +17,7 @@ PATCHED = (
 
 
 def weak(test: str, work: str = UNITS, *, before: str | None = None, calls: str = "", outcomes: str = "") -> str:
-    """What is said of tests of ``kit/units.py``; ``calls`` are answers, ``outcomes`` a letter a test."""
+    """Return the complaint about tests of ``kit/units.py``; ``calls`` are answers, ``outcomes`` a letter a test."""
     return weakness(
         [FileChange(path=TEST, status="A", after=test.encode())],
         [

@@ -1,4 +1,4 @@
-"""How commands are read, and where the options go that make them report."""
+"""Reading of commands, and the place of the options that make them report."""
 
 import shlex
 

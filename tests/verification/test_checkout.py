@@ -128,7 +128,7 @@ def test_what_is_done_with_git_inside_stays_inside(repo: JudgedProject) -> None:
 
 
 def test_the_repository_has_the_history_of_the_base_and_the_work_as_one_commit(repo: JudgedProject) -> None:
-    """What an agent committed on the way, or only put into the store, is nowhere; tags of others' commits neither."""
+    """Objects that an agent committed on the way, or only stored, are nowhere; nor are tags of others' commits."""
     git, base = repo.client, repo.base
     repo.sh("git", "tag", "-am", "One", "v1", base)
     (repo.root.parent / "answer").write_text("an answer")

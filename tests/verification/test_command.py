@@ -707,7 +707,7 @@ def test_pytest_is_watched_however_it_is_started(make_repo: Make, command: str) 
 @pytest.mark.scenario
 @pytest.mark.parametrize("way", ["make", "a folder", "two"])
 def test_mutants_and_calls_are_asked_however_it_is_started(make_repo: Make, way: str) -> None:
-    """What equals everything, and what knows its tests, though no test file is named by itself."""
+    """Code that equals everything or knows its tests is found, though no test file is named by itself."""
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     expected: list[tuple[str | bytes | None, list[str]]] = [
         (ROMAN["roman.py"], []),
@@ -732,7 +732,7 @@ LEAVES = f"#!/bin/sh\n[ -e sub/done ] && exit 0\n{PYTEST} -q sub/tests\n"
 
 @pytest.mark.parametrize("before", [{}, {"sub/tests/conftest.py": "import roman\n"}], ids=["tests", "a conftest"])
 def test_a_pytest_that_starts_on_the_code_before_has_to_start(make_repo: Make, before: Files) -> None:
-    """What is left to find out by running: the candidate has its script leave before any test."""
+    """Running finds the rest: the candidate has its script leave before any test."""
     repo = make_repo({**BASE, **PLACES, **before, "run.sh": LEAVES}, resolved=False)
     verdict = judged(repo, "sh run.sh", {"sub/done": "", "sub/roman.py": EQUAL}, trust=NORMAL)
     assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict

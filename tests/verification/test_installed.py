@@ -1,4 +1,4 @@
-"""What is installed where tests run: what a session may install, and what nobody accepts without a word of a person."""
+"""Installed files where tests run: the ones a session may install, and those that need a person's word."""
 
 import base64
 import hashlib
@@ -235,7 +235,7 @@ def test_where_no_runner_was_one_may_come(tmp_path: Path) -> None:
 
 
 def test_a_finder_of_setuptools_is_known_by_its_text(site: Path) -> None:
-    """What a person's installer writes is known; the same name with another text is not."""
+    """A file that a person's installer writes is known; the same name with another text is not."""
     before = looked(site)
     finder = site / "__editable___a_finder.py"
     (site / "a.pth").write_text(SETUPTOOLS_FINDER)
@@ -386,7 +386,7 @@ def test_a_session_that_changed_nothing_is_left_open_for_the_next_one(site: Path
 
 
 def test_a_place_that_looks_later_compares_with_the_first_look_of_its_run(site: Path, tmp_path: Path) -> None:
-    """What a person has released in one of them counts in all of them; of another run the look is a new one."""
+    """A change released by a person in one of them counts in all of them; another run has a new first look."""
 
     def record(place: str, run: str = "run") -> InstalledRecord:
         first = FirstLook(str(tmp_path / "first.json"), run, str(tmp_path / place))
@@ -536,7 +536,7 @@ def test_what_no_agent_can_change_is_not_looked_at(site: Path, tmp_path: Path) -
 
 
 def test_what_a_link_that_an_agent_can_replace_leads_to_is_looked_at(site: Path) -> None:
-    """Where the environment in the project is a link, the sandbox keeps what it leads to, and not the link."""
+    """If the environment in the project is a link, the sandbox keeps its target, and not the link."""
     project = site.parents[1]
     (project / "linked").symlink_to("/usr")
     inside = replace(

@@ -1,4 +1,4 @@
-"""What a command reads or runs of a tree, through scripts and makefiles: all of it decides, the product does not."""
+"""Files of a tree that a command reads or runs, through scripts and makefiles: all decide, the product does not."""
 
 from collections.abc import Mapping
 
@@ -173,7 +173,7 @@ def test_scripts_that_set_up_are_found_and_what_they_start_is_the_work() -> None
     ],
 )
 def test_files_that_may_come(command: str, files: Mapping[str, str], new: Mapping[str, str], said: str | None) -> None:
-    """What a command would read or run if it were there; what it cannot do without is for somebody to write."""
+    """Files that a command would read or run if they were there; somebody has to write those that it needs."""
     rows = [FileChange(path=path, status="A", after=text.encode()) for path, text in new.items()]
     changes = CandidateChanges(files=tuple(rows), before=frozenset(files), after=frozenset({*files, *new}))
     findings = findings_on(changes, command, files)

@@ -179,7 +179,7 @@ def test_data_that_was_there_is_put_back_while_the_code_stays(make_repo: Make) -
 
 @pytest.mark.parametrize("brought", [False, True])
 def test_data_is_put_back_for_tests_that_the_work_has_not_written(make_repo: Make, *, brought: bool) -> None:
-    """Where pytest reports; a new test may need the data that came with it."""
+    """If pytest reports, data is put back; a new test may need the data that came with it."""
     test = {"test_price.py": PYTEST_TABLE}
     base = {"prices.csv": "apple,12\n", "work.py": "def price(name):\n    return ''\n"}
     work = {"work.py": "def price(name):\n    return '7'\n", "prices.csv": "apple,7\n"}

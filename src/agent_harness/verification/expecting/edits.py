@@ -16,7 +16,7 @@ _IN_PATTERN = re.compile(
     re.DOTALL,
 )
 _KEY = re.compile(r"[\"']?(?<![\w.-])[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
-"""What stands before a value and says which one it is: ``"sum": `` and ``sum=``."""
+"""Key in front of a value, such as ``"sum": `` and ``sum=``."""
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",
@@ -29,7 +29,7 @@ _LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """From where to where in a text, and what stands there instead."""
+    """Start and end in a text, and the text that replaces this part."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """The edit that makes the inside of a text literal, which begins at a place, another one; none for expansions.
+    """Return the edit that makes the inside of a text literal at a place another one; none for expansions.
 
     Only one that ``grows`` may become longer.
     """
@@ -53,7 +53,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """The edits of a regular expression after which it finds something else, whichever of its branches was meant."""
+    """Return the edits after which a regular expression finds something else, whichever branch was meant."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -65,18 +65,18 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Those of these places that stand in no key of a value: another key is found nowhere, whatever its value."""
+    """Return the places that are not in the key of a value: another key is never found, whatever its value."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """The edit of a whole number that is looked for among others, after which it is among none."""
+    """Return the edit of a whole number that is searched among others, after which it is not among them."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """The edit of a number after which it has as many digits, and is not near to what it was."""
+    """Return the edit that gives a number a distant value with as many digits."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -92,7 +92,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """The text with every edit made; of edits that overlap the one that begins first counts."""
+    """Return the text with every edit made; if edits overlap, the one that begins first counts."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -102,7 +102,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Edits of a value as edits of the text in which its letters stand at these places."""
+    """Return edits of a value as edits of the text that has its letters at these places."""
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits

@@ -9,7 +9,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """One token of a program; comments and regular expressions are none."""
+    """One token of a program; comments and regular expressions are not tokens."""
 
     kind: str
     text: str  # of a text literal, its inside
@@ -30,7 +30,7 @@ class Language:
     arms: bool = False  # a condition stands right before its block, as in awk
 
     def tokens(self) -> re.Pattern[str]:
-        """The pattern that finds the next token."""
+        """Return the pattern that finds the next token."""
         return re.compile(
             rf"(?P<comment>{self.comment})|(?P<pattern>{self.pattern})|(?P<text>{self.texts})|(?P<raw>{self.characters})"
             r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
@@ -105,7 +105,7 @@ def _token(match: re.Match[str]) -> Token | None:
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """The tokens of a text; reading never fails."""
+    """Yield the tokens of a text; reading never fails."""
     for match in _pattern(language).finditer(text):
         token = _token(match)
         if token is not None:

@@ -45,7 +45,7 @@ _OF_RESULT = frozenset(
 
 
 def expected(text: str, language: str) -> list[Edit]:
-    """The edits that make the expected values in a program other ones."""
+    """Return the edits that make the expected values in a program other ones."""
     program = ParsedProgram.read(text, language)
     places: set[int] = set()
     names: set[str] = set()
@@ -63,7 +63,7 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Adds the literals beside an operator that compares, or the name that stands there alone."""
+    """Add the literals beside an operator that compares, or the name that stands there alone."""
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -94,7 +94,7 @@ def _chooses_rows(program: ParsedProgram, at: int) -> bool:
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """The literals that are all of one side of a comparison."""
+    """Return the literals that make up one whole side of a comparison."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -114,7 +114,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """The name that is all of one side; of ``row.want`` and ``row["want"]`` the last part."""
+    """Return the name that makes up one whole side; the last part of ``row.want`` and ``row["want"]``."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -138,7 +138,7 @@ def _text_call(program: ParsedProgram, at: int) -> int:
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Adds the literal arguments of an assertion that compares, or of a function that says whether two are alike."""
+    """Add the literal arguments of an assertion that compares, or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)
@@ -197,7 +197,7 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """The arguments that are compared: behind ``t`` the second and third, of a method of the answer the first."""
+    """Return the arguments that are compared: the second and third after ``t``, the first of a method of the answer."""
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -212,7 +212,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """The literals among the arguments behind a bracket, or a name: those inside of a call are its input."""
+    """Return the literals among the arguments after a bracket or a name; those inside a call are its input."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -231,13 +231,13 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """The name of ``cases`` where all of an argument is ``cases[n]``."""
+    """Return the name ``cases`` if the whole argument is ``cases[n]``, else an empty text."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """The tokens of each argument behind an opening bracket, or behind a name to the end of the statement."""
+    """Return the tokens of each argument after an opening bracket, or after a name to the end of the statement."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -259,7 +259,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """The literals of an argument that is written out: alone, signed, or in brackets without a call."""
+    """Return the literals of an argument that is written out: alone, signed, or in brackets without a call."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -275,7 +275,7 @@ def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
 
 
 def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]:
-    """The text of ``"text".to_string()`` and of ``String::from("text")``."""
+    """Return the text of ``"text".to_string()`` and of ``String::from("text")``."""
     if len(rest) == 5 and program.literal(rest[0]) and program.word(rest[1]) == ".":
         return [rest[0]]
     if len(rest) > 3 and program.word(rest[1]) == "::" and opened == rest[-3] and program.literal(rest[-2]):
@@ -284,7 +284,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """The literals between brackets, but for keys and for what is handed to a call."""
+    """Return the literals between brackets, except keys and arguments of calls."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -298,7 +298,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """The literals that a name is given, where it is bound to nothing else than them."""
+    """Return the literals that a name is bound to, if it is bound to nothing else."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -330,7 +330,7 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _of_collection(program: ParsedProgram, at: int) -> list[int]:
-    """The values of a collection that is written out where a loop goes over it; of a map they stand behind the keys."""
+    """Return the values of a written-out collection that a loop goes over; those of a map stand after the keys."""
     for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
         if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
             return _inside(program, here)
@@ -340,7 +340,7 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """The literals of tables without keys, in the column whose name is compared; and of arguments so named."""
+    """Yield the literals in the compared column of tables without keys, and of arguments with its name."""
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -359,7 +359,7 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
 
 
 def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
-    """The literals that SQL inserts into the columns of a table that it compares."""
+    """Yield the literals that SQL inserts into the columns of a table that it compares."""
     for i, group in enumerate(_split(program, at)):
         end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
         if i in wanted:
@@ -369,7 +369,7 @@ def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Itera
 def _cells(
     program: ParsedProgram, at: int, heads: Mapping[int, set[int]], functions: Mapping[str, set[int]]
 ) -> list[int]:
-    """The literals that are expected in a row of a table, or in a call of a function that compares."""
+    """Return the literals expected in a row of a table, or in a call of a function that compares."""
     before = program.tokens[at - 1] if at else None
     groups = _split(program, at)
     if program.word(at) == "(" and _is_name(program, at - 1):
@@ -382,7 +382,7 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """The name of the function whose parameters these are; of perl, of the subroutine that takes its arguments."""
+    """Return the name of the function with these parameters; in perl, of the subroutine that takes its arguments."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""
@@ -391,7 +391,7 @@ def _defined(program: ParsedProgram, at: int) -> str:
 
 
 def _names_of(program: ParsedProgram, at: int) -> list[str]:
-    """The names that brackets bind, in their order; fields of a struct count, types do not."""
+    """Return the names that brackets bind, in order; fields of a struct count, types do not."""
     end = program.pair[at]
     columns: list[str] = []
     fresh = True

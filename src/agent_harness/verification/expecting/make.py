@@ -19,7 +19,7 @@ def is_makefile(path: str) -> bool:
 
 
 def expected_in_makefile(text: str) -> Iterator[Edit]:
-    """The edits that make the expected values of its recipes other ones."""
+    """Yield the edits that make the expected values of its recipes other ones."""
     for recipe in _RECIPE.finditer(text):
         letters: list[str] = []
         places: list[int] = []

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits that stand in tests which the command names; all edits where it names none, or none is found."""
+    """Return the edits in tests that the command names; all edits if it names none, or none is found."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -50,7 +50,7 @@ def _names(command: str) -> Iterator[str]:
 
 
 def _of_cargo(words: Sequence[str]) -> list[str]:
-    """The words behind ``cargo test`` that its tests are chosen by."""
+    """Return the words after ``cargo test`` that choose its tests."""
     words = [*words[: words.index("--")], *words[words.index("--") + 1 :]] if "--" in words else list(words)
     return [
         word.rpartition("::")[2]
@@ -60,18 +60,18 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The names of a pattern such as ``^TestA$|TestB/part``."""
+    """Return the names of a pattern such as ``^TestA$|TestB/part``."""
     parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
     return [_holding(part) for part in parts if part]
 
 
 def _holding(part: str) -> str:
-    """The names that hold this one."""
+    """Return the names that hold this one."""
     return rf"\w*{re.escape(part)}\w*"
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield from where to where the tests of a name stand, by how far their lines are indented."""
+    """Yield the start and end of the tests of a name, by the indentation of their lines."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

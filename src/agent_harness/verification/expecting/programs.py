@@ -55,7 +55,7 @@ class ParsedProgram:
 
     @classmethod
     def read(cls, text: str, language: str) -> "ParsedProgram":
-        """The tokens of a text; reading never fails."""
+        """Return the tokens of a text; reading never fails."""
         program = cls(LANGUAGES[language], list(tokens(text, language)))
         program._enclose()
         return program
@@ -85,7 +85,7 @@ class ParsedProgram:
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """A name or a sign; empty for literals and beyond the end."""
+        """Return a name or a sign; empty for literals and beyond the end."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
@@ -98,7 +98,7 @@ class ParsedProgram:
         return token.kind in (TEXT, NUMBER) or (token.kind == NAME and token.text in FLAGS)
 
     def edits(self, at: int) -> list[Edit]:
-        """The edits of the literal at a place."""
+        """Return the edits of the literal at a place."""
         token = self.tokens[at]
         if token.kind == NUMBER:
             return other_number(token.text, token.start)
@@ -129,7 +129,7 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """The same for a comparison in these brackets; ``None`` where they only hold it together."""
+        """Return the same for a comparison in these brackets; ``None`` if they only hold it together."""
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -148,7 +148,7 @@ class ParsedProgram:
         return here > first and self.word(first) == "not"
 
     def _after(self, at: int) -> int:
-        """Behind the bracket at a place, or behind the operand that follows an operator."""
+        """Return the place after the bracket at a place, or after the operand that follows an operator."""
         if self.word(at) in OPEN:
             return self.pair.get(at, at) + 1
         end = at + 1
@@ -174,7 +174,7 @@ class ParsedProgram:
         return None
 
     def _in_statement(self, at: int, equal: bool) -> bool:
-        """The same for a comparison in no brackets: behind ``if``, or before it as in ``die if``."""
+        """Return the same for a comparison in no brackets: after ``if``, or before it as in ``die if``."""
         begin = max(self.begin[at], at - 4 * _NEAR)
         near = (i for i in range(begin, at) if self.word(i) in _CONDITIONS and self.parent[i] == self.parent[at])
         first, opening = next(near, -1), self._after_condition(at)
@@ -198,7 +198,7 @@ class ParsedProgram:
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """The brace that opens the block behind a condition, on its line."""
+        """Return the place of the brace that opens the block after a condition, on its line; -1 if there is none."""
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -235,7 +235,7 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """The same for a comparison that is the exit status: ``exit(x != 3)``, ``exit(x == 3 ? 0 : 1)``."""
+        """Return the same for a comparison that is the exit status: ``exit(x != 3)``, ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

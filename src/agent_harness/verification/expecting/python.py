@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """The edits that make the expected values other ones; none for text that is not Python."""
+    """Return the edits that make the expected values other ones; none if the text is not Python."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -34,7 +34,7 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """The constants that a module expects, in functions and outside of them."""
+    """Yield the constants that a module expects, in functions and outside of them."""
     module = mutants.assigned(tree.body)
     functions = [(owner, each) for owner, each in _functions(tree)]
     compared: dict[str, tuple[list[str], set[str]]] = {}
@@ -94,7 +94,7 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Comparisons of which not all need hold: conditions, what is negated, what is assigned to a name of failure."""
+    """Yield comparisons that need not all hold: in conditions, negated, or assigned to a name of failure."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -109,7 +109,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """The constant side of a comparison by this operator."""
+    """Yield the constant side of a comparison by this operator."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -122,7 +122,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """The zeros that an exit status, or a count of failures, is compared with: no answers of the work."""
+    """Yield the zeros that an exit status, or a count of failures, is compared with: no answers of the work."""
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -164,7 +164,7 @@ class _Lines:
         return self.starts[line - 1] + self.letters[line][min(column, len(content))]
 
     def edits(self, node: _Value, *, is_pattern: bool, is_searched: bool) -> list[Edit]:
-        """Those of one constant."""
+        """Return the edits of one constant."""
         start = self.place(node.lineno, node.col_offset)
         end = self.place(node.end_lineno or node.lineno, node.end_col_offset or 0)
         written = self.text[start:end]

@@ -83,7 +83,7 @@ def is_record(path: str) -> bool:
 
 
 def other_records(text: str, path: str) -> list[Edit]:
-    """The edits that make the values in data other ones."""
+    """Return the edits that make the values in data other ones."""
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         return list(_of_json(text))
@@ -124,7 +124,7 @@ def _of_lines(text: str, *, header: bool, keyed: bool) -> Iterator[Edit]:
 
 
 def _of_line(line: str, at: int) -> Iterator[Edit]:
-    """The values of one line: all but the first of several."""
+    """Yield the edits of the values of one line: of all but the first of several."""
     keyed = _KEYED.match(line)
     if keyed and keyed.end() < len(line):
         yield from _value(line[keyed.end() :], at + keyed.end())
@@ -135,7 +135,7 @@ def _of_line(line: str, at: int) -> Iterator[Edit]:
 
 
 def _value(text: str, at: int) -> Iterator[Edit]:
-    """The edits of one value: of a number, or of each word of a text."""
+    """Yield the edits of one value: of a number, or of each word of a text."""
     for word in _WORD.finditer(text):
         number = _NUMBER.fullmatch(word[0])
         if number:

@@ -50,7 +50,7 @@ _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
 def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
-    """The edits that make the expected values in shell text other ones."""
+    """Return the edits that make the expected values in shell text other ones."""
     if depth > _MOST_DEPTH:
         return []
     script = _Script(read(text).commands, _functions(text), depth)
@@ -67,7 +67,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Those of a list of commands; ``denied`` where what it prints must not be there."""
+        """Return the edits of a list of commands; ``denied`` if its output must not be there."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -84,7 +84,7 @@ class _Script:
         return [*found, *_arms(commands)]
 
     def of_command(self, commands: Sequence[ShellCommand], at: int, *, denied: bool) -> list[Edit]:
-        """Those of one command, and of what its words run."""
+        """Return the edits of one command, and of the commands that its words run."""
         command = commands[at]
         words, name = _unwrapped(command.words), _unwrapped_name(command)
         found: list[Edit] = []
@@ -109,7 +109,7 @@ class _Script:
         return found
 
     def tested(self, words: Sequence[ShellWord], holds: object) -> list[Edit]:
-        """The literals that ``[`` compares."""
+        """Return the edits of the literals that ``[`` compares."""
         found: list[Edit] = []
         turned = False
         for at in range(1, len(words) - 1):
@@ -142,7 +142,7 @@ class _Script:
         return found
 
     def one_liner(self, name: str, words: Sequence[ShellWord], command: ShellCommand) -> list[Edit]:
-        """Those of the program that stands in a word, or in a here-document."""
+        """Return the edits of the program in a word, or in a here-document."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
         plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
@@ -151,7 +151,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Those of the table that a loop reads from a here-document, in the columns whose names are compared."""
+        """Return the edits of the here-document table that a loop reads, in the columns whose names are compared."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -168,7 +168,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """The value of a variable that is compared, or called as an expected one."""
+        """Return the edits of a variable's value, if the variable is compared or has the name of an expected value."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -179,7 +179,7 @@ class _Script:
 
 
 def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[ShellWord]:
-    """The words that are programs."""
+    """Yield the words that are programs."""
     if language == "sql":
         yield from (word for word in words[1:] if word.quoted)
         return
@@ -199,7 +199,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """The patterns that a grep looks for; none where it looks for what does not match."""
+    """Return the patterns that a grep looks for; none if it looks for lines that do not match."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -220,7 +220,7 @@ def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
 
 
 def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
-    """The edits that make the expected values of a program other ones."""
+    """Return the edits that make the expected values of a program other ones."""
     if language == "python":
         return expected_in_python(text)
     if language == "shell":
@@ -229,7 +229,7 @@ def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
 
 
 def _unwrapped(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """Without assignments, declarations and programs that only start another one."""
+    """Return the words without assignments, declarations and programs that only start another one."""
     texts, at = [word.text for word in words], 0
     while at < len(texts) - 1 and (count := unwrapped(texts, at) or int(texts[at] in _DECLARING)):
         at += count
@@ -260,7 +260,7 @@ def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
 
 
 def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
-    """The first and the last command of a pipe."""
+    """Return the first and the last command of a pipe."""
     first = last = at
     while first > max(0, at - _NEAR) and commands[first - 1].after in ("|", "|&"):
         first -= 1
@@ -270,7 +270,7 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """The keyword whose condition a command is, or a later part of: ``if a && b; then``."""
+    """Return the keyword whose condition a command is, or a later part of: ``if a && b; then``."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -305,7 +305,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Behind the braces that begin at a command, or behind the command."""
+    """Return the place after the braces that begin at a command, or after the command."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -340,7 +340,7 @@ def _denies(words: Sequence[ShellWord]) -> bool:
 
 
 def _other(word: ShellWord) -> list[Edit]:
-    """The edit of a word that is a value."""
+    """Return the edit of a word that is a value."""
     if word.runs:
         return []
     if not word.text and word.quoted:
@@ -394,7 +394,7 @@ def _is_wanted_target(command: ShellCommand) -> bool:
 
 
 def _functions(text: str) -> dict[str, set[int]]:
-    """By name, the arguments that functions of the text compare with something."""
+    """Return, by name, the arguments that functions of the text compare with something."""
     found: dict[str, set[int]] = {}
     for match in _FUNCTION.finditer(text):
         last = match.end() + _LONGEST
@@ -420,7 +420,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """The arms of each ``case`` in which another arm fails."""
+    """Yield the edits of the arms of each ``case`` in which another arm fails."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

@@ -49,7 +49,7 @@ def _tests(tree: ast.Module) -> Iterator[_Function]:
 
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
-    """All that the work changed are docstrings and comments of Python files."""
+    """Return the complaint if the work changed only docstrings and comments of Python files, else an empty text."""
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
@@ -90,7 +90,7 @@ def _called(node: ast.AST) -> Iterator[str]:
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
-    """No test expects a value that is written out in it, and one expects a table that the work has brought along."""
+    """Return the complaint if no test expects a written-out value, and one expects a table of the work itself."""
     tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
     found = ""
     for _, tree in read:
@@ -118,7 +118,7 @@ def _tables(change: FileChange) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name of which a subscript is taken, or that stands there alone."""
+    """Return the name that a subscript is taken of, or that stands there alone."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -130,7 +130,10 @@ def _is_path(path: str, module: str) -> bool:
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Every test replaces a function that the work has brought along, and that reaches nothing beyond the process."""
+    """Return the complaint if every test replaces a function that the work added.
+
+    Such a function reaches nothing beyond the process.
+    """
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
     return (
@@ -158,7 +161,7 @@ def _pure_new(change: FileChange) -> Iterator[str]:
 
 
 def _replaced(function: _Function) -> Iterator[str]:
-    """The last names of what ``patch`` and ``setattr`` replace in a test, or as its decorators."""
+    """Yield the last names of the things that ``patch`` and ``setattr`` replace in a test, or as its decorators."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
@@ -172,7 +175,7 @@ def _replaced(function: _Function) -> Iterator[str]:
 
 
 def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
-    """Every call raises an error, and what was called does nothing else, whatever it is asked."""
+    """Return the complaint if every call raises an error, and the called functions can do nothing else."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}

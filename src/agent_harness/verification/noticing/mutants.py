@@ -24,7 +24,7 @@ _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets i
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""What the changed functions do in each mutant of the work, for people, and what they return."""
+"""Behaviour of the changed functions in each mutant of the work, for people, and their return value."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
@@ -79,7 +79,7 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """The ids among these of the tests in which other values are expected; they may begin in another folder."""
+        """Return the ids of tests in which other values are expected; they may begin in another folder."""
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -91,14 +91,14 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """A mutant for each of ``ANSWERS``; none where no function of the work was changed."""
+    """Mutants for each of ``ANSWERS``; none if no function of the work was changed."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """By path and first line (that of a decorator, if there is one), the functions of changed Python files."""
+    """Return the functions of changed Python files, by path and first line (a decorator's line if there is one)."""
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -109,7 +109,7 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
 
 
 def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkMutants:
-    """The mutants of the Python files of the work, or of these functions in them."""
+    """Return the mutants of the Python files of the work, or of these functions in them."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
     changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
     named = frozenset((c.path, name) for c, functions in changed for name in functions)
@@ -135,7 +135,7 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Twins in which changed functions answer with values of the type of the answers that were recorded.
+    """Return mutants in which changed functions answer with values of the type of the recorded answers.
 
     One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
     answer of a changed function can be changed. An object does not have a fixed wrong value.
@@ -172,7 +172,7 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """The changed functions of a file, or those of them that are asked for."""
+    """Return the changed functions of a file, or the requested ones among them."""
     found = _changed_functions(before, after)
     return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
 
@@ -199,7 +199,9 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Another value of the type of a recorded answer, as Python; empty of a dataclass, and nothing of other objects.
+    """Return another value of the type of a recorded answer, as Python.
+
+    Return an empty text for a dataclass, and ``None`` for other objects.
 
     Behind the answer of a method stands what its object holds.
     """
@@ -216,7 +218,7 @@ def _other_answer(text: str) -> str | None:
 
 
 def _other_value(value: Any) -> Any:
-    """Another plain value of the same type and, for numbers, with the same sign."""
+    """Return another plain value of the same type and, for numbers, with the same sign."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -231,13 +233,13 @@ def _other_value(value: Any) -> Any:
 
 
 def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
-    """A decorator directly above a function."""
+    """Return the edit that puts a decorator directly above a function."""
     at = _line_offsets(source)[function.lineno - 1]
     return at, at, source[at : at + function.col_offset] + f"@{by}\n".encode()
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """The mutant in which the tests expect other values; ``None`` where they compare with none that is written out."""
+    """Return the mutant in which the tests expect other values; ``None`` if they compare with no written-out value."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -256,7 +258,7 @@ def of_tests(files: Iterable[FileChange]) -> Mutant | None:
 
 
 def function_of(node: str) -> str:
-    """The id of a test without its parameters, of which expected values may be part."""
+    """Return the id of a test without its parameters, which may contain expected values."""
     file, colons, name = node.partition("::")
     return file + colons + name.partition("[")[0]
 
@@ -270,7 +272,7 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Functions and methods by their qualified names; not those inside of functions."""
+    """Yield functions and methods by their qualified names, except those inside functions."""
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
@@ -281,14 +283,17 @@ def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[s
 
 
 def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
-    """Those that do something, and did not by this name before; of one name there may be several, for two systems."""
+    """Return the functions that do something and are new or changed.
+
+    Several may have one name, for two systems.
+    """
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
 
 
 def _doing(function: _Function) -> str:
-    """A function as text without its docstring, which changes nothing of what it does."""
+    """Return a function as text without its docstring, which does not change its effect."""
     if len(function.body) < 2 or not is_text(function.body[0]):
         return ast.dump(function)
     said, function.body = function.body, function.body[1:]
@@ -299,7 +304,7 @@ def _doing(function: _Function) -> str:
 
 
 def is_idle(statement: ast.stmt) -> bool:
-    """``pass``, a docstring or an ellipsis."""
+    """Return True for ``pass``, a docstring or an ellipsis."""
     return isinstance(statement, ast.Pass) or is_text(statement)
 
 
@@ -322,7 +327,7 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _body(source: bytes, function: _Function, answer: str) -> _Edit:
-    """The body of a function, its docstring aside, as one that only answers."""
+    """Return the edit that makes the body of a function, except its docstring, only answer."""
     statements = function.body[1:] if len(function.body) > 1 and is_idle(function.body[0]) else function.body
     first, last = statements[0], statements[-1]
     lines = _line_offsets(source)
@@ -352,7 +357,7 @@ def _generates(function: _Function) -> bool:
 
 
 def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
-    """By function, and there by line and column, the edits that make every expected value another one."""
+    """Return, by function, line and column, the edits that make every expected value another one."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     module = assigned(tree.body)
@@ -372,7 +377,7 @@ def _in_class(owner: ast.ClassDef | None, function: _Function) -> str:
 
 
 def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) -> _Edit:
-    """The edit that puts another literal in the place of one: a program that reads the test finds it where it was."""
+    """Return the edit that replaces a literal by another; a program that reads the test finds it at the same place."""
     start = lines[node.lineno - 1] + node.col_offset
     end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
     if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
@@ -381,7 +386,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Twins in which each test expects one near value in one object of the work: its first value, then its last.
+    """Return mutants in which each test expects one near value in an object of the work: its first, then its last.
 
     How objects compare is for the work to say: it may leave a value out.
     """
@@ -416,7 +421,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """The values of each object of these classes that a function expects to equal something."""
+    """Yield the values of each object of these classes that a function expects to equal something."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -442,7 +447,10 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """The constants that a function expects, and whether each is a regular expression; ``module`` are its names."""
+    """Yield the constants that a function expects, and whether each is a regular expression.
+
+    ``module`` are its names.
+    """
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
         yield from ((node, is_pattern) for node in written_out(expected, function, owner, in_scope))
@@ -454,7 +462,7 @@ def expected_sides(function: _Function) -> Iterator[ast.expr]:
 
 
 def compared_names(function: _Function) -> set[str]:
-    """The names that a function compares with something, and that stand there alone."""
+    """Return the names that stand alone and that a function compares with something."""
     return {each.id for each, _ in _expected(function) if isinstance(each, ast.Name)}
 
 
@@ -485,7 +493,7 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
-    """The sides of comparisons that must hold; nothing below a ``not``."""
+    """Yield the sides of comparisons that must hold; nothing below a ``not``."""
     if isinstance(test, ast.Compare):
         for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
             if isinstance(operator, ast.Eq | ast.In):
@@ -499,7 +507,10 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """The sides of comparisons that keep a failure away: of ``if x != 3: raise``, of ``if x == 3: ... else: raise``."""
+    """Yield the sides of comparisons that prevent a failure.
+
+    Examples are ``if x != 3: raise`` and ``if x == 3: ... else: raise``.
+    """
     failing, otherwise = fails(node.body), fails(node.orelse)
     if failing == otherwise:
         return
@@ -548,7 +559,7 @@ def written_out(
     owner: ast.ClassDef | None,
     in_scope: Mapping[str, ast.expr],
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """The constants of an expected value; behind a name that only expectations use, those that it stands for."""
+    """Yield the constants of an expected value; for a name that only expectations use, the constants it stands for."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -584,7 +595,7 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """The values of a name: assigned, looped over, or given by ``parametrize``; none where it is used otherwise."""
+    """Return the values of a name: assigned, looped over, or given by ``parametrize``; none if it has other uses."""
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -601,7 +612,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """The names that not only expectations use, and the loops that bind each name."""
+    """Return the names that not only expectations use, and the loops that bind each name."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -614,7 +625,7 @@ def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
 
 
 def _names(node: ast.expr) -> list[str]:
-    """The names that a loop, or ``parametrize``, binds."""
+    """Return the names that a loop, or ``parametrize``, binds."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [name.strip() for name in node.value.split(",") if name.strip()]
     if isinstance(node, ast.Tuple | ast.List):
@@ -632,7 +643,7 @@ def _resolved(node: ast.expr, in_scope: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
-    """The values that a name has in the rows of a table that is written out."""
+    """Return the values that a name has in the rows of a written-out table."""
     if name not in names or not isinstance(rows, ast.List | ast.Tuple | ast.Set):
         return []
     at, found = names.index(name), list[ast.expr]()
@@ -646,7 +657,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
 
 
 def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """Names that get their only value by one plain assignment."""
+    """Return the names that get their only value by one plain assignment, with that value."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -657,7 +668,7 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """A constant of the same kind with another value, which looks as much like the first one as can be.
+    """Return a constant of the same kind with another value that looks as much like the first one as possible.
 
     ``is_near``: a number differs by half, since a test with a tolerance of that much would accept any answer.
     """
@@ -691,7 +702,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """The source with every edit made; of edits that overlap the one that begins first counts."""
+    """Return the source with every edit made; if edits overlap, the one that begins first counts."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

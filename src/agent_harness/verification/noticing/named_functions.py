@@ -39,7 +39,7 @@ class NamedFunction:
 
     @property
     def where(self) -> str:
-        """For people."""
+        """Places of the functions, for people."""
         return ", ".join(f"{path}::{name}" for path, name in sorted(self.functions)[:3]) or self.name
 
 
@@ -60,7 +60,7 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """The names with a parenthesis that stand at the beginning, or behind a verb of making in its clause."""
+    """Return the names with a parenthesis at the beginning, or after a verb of making in the same clause."""
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -73,7 +73,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Functions of this name that are new or other ones: each by itself, and methods of one name together."""
+    """Return new or changed functions of this name: each by itself, and methods of one name together."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
@@ -155,7 +155,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """A function that was to be made, and is only planned yet, or whose name stands in no file of the product."""
+    """Return a function that was to be made, but is only planned, or whose name is in no file of the product."""
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):
@@ -181,6 +181,6 @@ def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str
 
 
 def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
-    """The Python files of the product that stay as they were."""
+    """Return the Python files of the product that stay as they were."""
     kept = (path for path in sorted(tree.paths) if path.endswith(".py") and path not in gone)
     return [p for p in kept if not (is_test_file(p) or TEST_FOLDERS & {*PurePosixPath(p).parts[:-1]})][:_MOST_FILES]

@@ -1,8 +1,8 @@
-"""The stage of notice: the check fails where it expects something else, and where the work does nothing.
+"""Stage of notice: the check must fail if it expects something else, and if the work does nothing.
 
 First the check is changed (the values that it expects), then the work (every changed function answers the same). Tests
-that a person wrote and that notice no sabotaged work are told of; a check that passes whatever it expects, and tests
-that the work brought along, reject.
+of a person that notice no sabotaged work are reported. A check that passes whatever it expects rejects the work. So do
+such tests that the work brought along.
 """
 
 import re
@@ -32,7 +32,7 @@ from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 
-_NOTHING_COMPARED = "compare nothing that could be other: compare what the work answers with what it should be"
+_NOTHING_COMPARED = "compare nothing that could have another value: compare the work's answers with the expected ones"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a mutant of the work ends
 _MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
@@ -81,12 +81,15 @@ def _not_asked(case: Case) -> str:
 
 
 def changed_checks(case: Case) -> list[ChangedCheck]:
-    """The check of this case with its expected values made wrong, in the order in which that is asked."""
+    """Return the check of this case with its expected values made wrong, in the order of asking."""
     return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """A check without a report, on the candidate: with other values, with data of before, without its runner's mark."""
+    """Change a check without a report: other values, data of before, no mark of its runner.
+
+    It runs on the candidate.
+    """
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
         case.not_asked = "by exit status alone"
@@ -140,9 +143,9 @@ def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
 def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
-    """The changed checks that failed, and those that passed; ``to_first``: until one fails.
+    """Return the changed checks that failed, and those that passed; ``to_first``: until one fails.
 
-    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait where
+    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait if
     it sees other values. Nor does one that could not be started.
     """
     red: list[ChangedCheck] = []
@@ -183,13 +186,13 @@ class _Notice:
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def _given(self) -> list[FileChange]:
-        """Test files that the check names by themselves, as they were before the work and are still."""
+        """Return test files that the check names itself, and that the work has not changed."""
         known = {change.path for change in self.own}
         named = [path for path in sorted(self._case.guard.own_tests) if path not in known and is_test_file(path)]
         return self._case.as_they_were(named[:_MOST_EXPECTING])
 
     def judge(self) -> None:
-        """Runs the check on changed versions until one says enough."""
+        """Run the check on changed versions until one gives a sufficient answer."""
         case, report = self._case, self._case.runs["proof"].report
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
@@ -230,13 +233,13 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """The mutants of the work that stay green, where that is enough to say so; else who notices them."""
+        """Return the mutants of the work that stay green, if enough to reject; else the files that notice them."""
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """The functions that the item names and that are not there, or that nothing notices by themselves.
+        """Return the functions that the item names and that are missing, or that no test notices by themselves.
 
         Those ``covered`` were noticed together.
         """
@@ -256,7 +259,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """The mutants of this function alone that stay green, where that is enough to say so."""
+        """Return the mutants of this function alone that stay green, if they are enough to reject."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -268,7 +271,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Those of these mutants of the check in which most of what expects other values passes nevertheless."""
+        """Return the mutants of the check in which most tests that expect other values pass nevertheless."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -278,7 +281,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return whether most of these tests pass nevertheless; ``None`` where the check runs none of them.
+        """Return whether most of these tests pass nevertheless; ``None`` if the check runs none of them.
 
         They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
         says how it ended with other values, the end of the run decides.
@@ -296,7 +299,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """The line of a value, in an object that a test expects, with which that test passes whatever it is."""
+        """Return the line of a value in an expected object with which its test passes, whatever the value is."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -312,7 +315,7 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """The mutants that answer with the right type and stay green, where most of them do; else who notices them."""
+        """Return the mutants with answers of the right type that stay green, if most do; else the noticing files."""
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -330,7 +333,7 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """The mutants of the work that stay green, where no test notices any of them: a crash on the way is not a test.
+        """Return the mutants of the work that stay green, if no test notices one: a crash on the way is not a test.
 
         Else none, and the files of the tests that notice one. A crash where a test asserts something counts where no
         mutant stays green.

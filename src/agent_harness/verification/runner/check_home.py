@@ -53,7 +53,7 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """The variables of a check whose home is made in ``folder``, which the check knows as ``inside``.
+    """Return the variables of a check whose home is made in ``folder``, which the check knows as ``inside``.
 
     ``shielded``: no agent could change git's settings of the user. ``plain``: as in a person's own shell, without what
     only checks are told.
@@ -83,7 +83,10 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """By the name below a check's home, the person's folder; ``places`` are the bases that variables have moved."""
+    """Return the person's folders by their names below a check's home.
+
+    ``places`` are the bases that variables have moved.
+    """
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 
 

@@ -67,7 +67,7 @@ class RunEnvironment:
 
     @property
     def tools(self) -> dict[str, str]:
-        """The versions of Python and pytest in which the first of the commands runs, where they can be seen."""
+        """Versions of Python and pytest in which the first of the commands runs, if they can be seen."""
         found = next(iter(self.interpreters.values()), None)
         names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
         pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
@@ -81,7 +81,7 @@ class RunEnvironment:
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """This environment as tests may be run in it now, and what of the recorded one is no longer the same.
+        """Return this environment as tests may run in it now, and the findings about its changes.
 
         ``frees`` says of a path whether a person has released it. Plugins of pytest that came are not loaded. Where
         compiled code of a runner is new and cannot be written again, every run compiles its own.
@@ -91,7 +91,7 @@ class RunEnvironment:
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """This environment with what counts as installed before; ``begins`` when an agent starts now."""
+        """Return this environment with what counts as installed before; ``begins`` when an agent starts now."""
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -103,7 +103,7 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """This environment, or one that also knows the interpreter of a command that was not there when it was made.
+        """Return this environment, or one that also knows the interpreter of a command that was missing before.
 
         A project whose first session makes its virtual environment has none beforehand.
         """
@@ -118,26 +118,29 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """The interpreter of a command, or nothing; a shell's is the one that it ``said``, if that was known before."""
+        """Return the interpreter of a command, or an empty text.
+
+        A shell's interpreter is the one that it ``said``, if that was known before.
+        """
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
 
     def words(self, command: Command, cwd: Path) -> list[str]:
-        """The command's words with its program as it was found before the agent started."""
+        """Return the command's words with its program as it was found before the agent started."""
         if not command.words:
             return []
         started = self.programs.get(command.head, command.head)
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """A path like ``.venv/bin/python`` that the checkout does not have is taken from the project."""
+        """Return a path such as ``.venv/bin/python`` from the project if the checkout does not have it."""
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """The variables of one run: the program's own folder first on PATH, imports led to the checkout."""
+        """Return the variables of one run: the program's folder first on PATH, imports led to the checkout."""
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -156,9 +159,9 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """The ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
+    """Return the ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
 
-    What leads into the project's folder leads into the checkout instead, where there is one.
+    What leads into the project's folder leads into the checkout instead, if there is one.
     """
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
@@ -179,7 +182,7 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Finds what the commands will start, asks their interpreters where things are, and records digests.
+    """Find what the commands will start, ask their interpreters where things are, and record digests.
 
     Call it before the agent starts. ``commands`` may still hold ``{test_file}``. A program that is not there is no
     error here; the run says so. What is installed is looked at for those that may start an interpreter: now if
@@ -224,13 +227,16 @@ def resolve(
 
 
 def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
-    """The virtual environments that lie in a project under one of their usual names."""
+    """Return the virtual environments that lie in a project under one of their usual names."""
     found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
     return [each for word in found if (each := asked.behind(parse(word), root))]
 
 
 def plain_variables() -> dict[str, str]:
-    """The variables of every run; an entry of PATH that depends on the current folder would be one of the checkout."""
+    """Return the variables of every run.
+
+    Entries of PATH that depend on the current folder are left out: they would lead into the checkout.
+    """
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
     return {**variables, "PATH": os.pathsep.join(entry for entry in search if entry.startswith("/"))}
@@ -245,7 +251,7 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """The command's first words with every program among them made absolute.
+    """Return the command's first words with every program among them made absolute.
 
     A launcher (``poetry run pytest``) or a shim has said which environment it is; asked again in another folder it
     could choose another one, so the environment's own program takes its place.

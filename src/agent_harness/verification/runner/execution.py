@@ -69,7 +69,7 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Runs a test command on a commit and says what passed; nothing that it started is left when it returns.
+    """Run a test command on a commit and return what passed; nothing that it started is left afterwards.
 
     ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failure nor a test module that cannot be
     imported ends the run. A run that cannot be believed has a ``problem``, never half a report (C61).
@@ -110,7 +110,7 @@ class Watched(NamedTuple):
     report: Path
 
     def seen(self, run: Run) -> Run:
-        """The run with what the plugin saw."""
+        """Return the run with what the plugin saw."""
         sessions = self.sessions.values()
         started = any(each.takes_options for each in sessions)
         return replace(run, calls=tuple(each.calls for each in sessions), seen=merged(self.sessions), started=started)
@@ -136,7 +136,7 @@ class TestStart:
     stop: Stop | None = None
 
     def watched(self, asked: "RunAsked") -> "Watched":
-        """One run, with what our plugin has told."""
+        """Run the command once and return what our plugin reported."""
         report = self._report()
         private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
@@ -156,7 +156,7 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """One run of another runner, which writes its own report, to the file that is ``named`` where one is."""
+        """Run another runner once; it writes its own report, to the file that is ``named`` if there is one."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -189,7 +189,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Runs a test command in a checkout; with ``asked.again`` no test is run, and the run has only its answers."""
+    """Run a test command in a checkout; with ``asked.again`` no test is run, and the run has only its answers."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -216,7 +216,7 @@ def execute(
 
 
 def _written(file: Path, rows: Sequence[object]) -> Path | None:
-    """A file that holds these rows; none where there are none."""
+    """Write these rows to a file as JSON and return it; ``None`` if there are no rows."""
     if not rows:
         return None
     file.write_text(json.dumps(rows), encoding="utf-8")
@@ -225,7 +225,10 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """While shell scripts and makefiles set the module search path, keep the folder of the run recorder on it."""
+    """Keep the run recorder's folder on the search path that shell scripts and makefiles set.
+
+    The files are put back afterwards.
+    """
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
     for script in (place / each for each in scripts if not each.endswith(".py")):
@@ -245,7 +248,7 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 def execute_plain(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Runs a command of which only the exit status counts, such as a linter."""
+    """Run a command of which only the exit status counts, such as a linter."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, checkout.cwd) or command
@@ -279,7 +282,7 @@ class RunAsked:
 
 
 class FolderAccess(NamedTuple):
-    """Which folders a run may change, and which it must not, wherever they lie."""
+    """Folders that a run may change, and folders that it must not change, wherever they lie."""
 
     own: Sequence[Path]
     reads: Sequence[Path] = ()
@@ -287,7 +290,7 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """The folder access of a test run; in place it is the project."""
+    """Return the folder access of a test run; in place it is the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -297,7 +300,7 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """The checkout, and what is lent to it, since tools keep caches in dependencies; no Python environment."""
+    """Return access to the checkout and its lent folders, since tools keep caches there; no Python environment."""
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -306,7 +309,7 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Git's own folder, which lies elsewhere for a linked work tree."""
+    """Return Git's own folder, which lies elsewhere for a linked work tree; empty if there is none."""
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
@@ -338,10 +341,10 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """The command's run; a folder that is not there is a command that cannot be found.
+    """Run the command; a folder that is not there is a command that cannot be found.
 
     Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
-    changes what ``access`` says, where there is a sandbox. ``plain``: as in a person's shell; it finds a place for
+    changes what ``access`` says, if there is a sandbox. ``plain``: as in a person's shell; it finds a place for
     temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``
     and what is ``laid`` over other folders; ``at_home``: its home is the person's, to be read. What looks like the want
     of a network, or of something in the person's home, is explained at the end of the output. ``Refused`` where a
@@ -409,7 +412,7 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """The report, or why there is none that counts."""
+    """Return the report, or the reason why none counts."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
@@ -436,7 +439,7 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """A run with its report, or why it has none; places of the checkout read as those of the project."""
+    """Return a run with its report, or why it has none; paths of the checkout read as those of the project."""
     report, problem = found
     return Run(
         command=command,

@@ -2,7 +2,7 @@
 
 What an agent has committed on the way, or has put into the project's object store without a commit, is not in there:
 code that reads its answers from such an object works nowhere else. The objects of the base are packed once, into the
-user's cache, and each checkout borrows them; the project's own store is borrowed only where packing would take too
+user's cache, and each checkout borrows them; the project's own store is borrowed only if packing would take too
 long, or fails.
 """
 
@@ -37,7 +37,7 @@ class _TooManyObjects(Exception):
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Makes the repository of a checkout of ``commit`` in ``folder``; the commit that it has there.
+    """Make the repository of a checkout of ``commit`` in ``folder``; return the commit that it has there.
 
     That is one commit with the tree of ``commit`` on top of ``base``, if there is one. ``others`` are commits whose
     files the checkout may get as well; ``cache`` is the folder for what was packed.
@@ -69,7 +69,10 @@ def make_repository(
 
 
 def own_objects(store: Path, objects: Path) -> bool:
-    """Copies what was packed for checkouts into a repository; whether that is small enough, and all of it is there."""
+    """Copy the objects packed for checkouts into a repository.
+
+    Return False if they are too large or not complete.
+    """
     packs = list((store / "pack").glob("pack-*"))
     if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
         return False
@@ -84,7 +87,7 @@ def store_of(git: Git, cache: Path) -> Path:
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """The packed objects of a commit's history, and its tags by their names."""
+    """Return the folder of the packed objects of a commit's history, and its tags by name."""
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
@@ -124,7 +127,7 @@ def _is_older(git: Git, commit: str, base: str | None) -> bool:
 
 
 def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
-    """Writes a commit that is as ``commit``, but for its only parent; its id."""
+    """Write a commit equal to ``commit`` except for its only parent; return its id."""
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")
@@ -152,7 +155,7 @@ def _held(store: Path) -> Iterator[None]:
 
 
 def forgotten(cache: Path) -> list[Path]:
-    """Packed histories that no checkout has used for long."""
+    """Return packed histories that no checkout has used for long."""
     try:
         found = [each for each in cache.iterdir() if each.is_dir() and not each.is_symlink()]
         return [each for each in found if time.time() - each.stat().st_mtime > _FORGOTTEN_SECONDS]

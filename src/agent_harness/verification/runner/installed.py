@@ -3,7 +3,7 @@
 A run of tests loads an interpreter, ``.pth`` and start-up files, pytest with all that it requires, and a plugin of
 every distribution that registers one. ``Installed.now`` writes these down, and in an environment that lies in the
 project every other file of code: by size, times and inode, which no program of a user can give back to a changed file.
-What a file has to hold is in the ``RECORD`` of its installer, which is asked where a file differs
+What a file has to hold is in the ``RECORD`` of its installer, which is asked if a file differs
 (``installed_changes.py``). What no agent can write is not looked at (``places``). Source: features.md C54.
 """
 
@@ -125,7 +125,7 @@ def places(
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """A link that may be replaced leads anywhere."""
+        """Return True if an agent could change the file; a link that may be replaced leads anywhere."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -149,19 +149,19 @@ def places(
 
 
 class _Reader:
-    """Collects entries: the stamp of a file, and the digest of those few whose contents cannot be had otherwise."""
+    """Collector of entries: the stamp of a file, and the digest if its contents cannot be had otherwise."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
         self._known = known
 
     def read(self, path: str) -> None:
-        """Note a file with its digest; nothing where there is none."""
+        """Note a file with its digest; nothing if it does not exist."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return the stamp and the digest of a file; the known one where the stamp is the same."""
+        """Return the stamp and the digest of a file; the known one if the stamp is the same."""
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -243,7 +243,7 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return a text file as far as it can be read; nothing where there is none."""
+    """Return a text file as far as it can be read; an empty text if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

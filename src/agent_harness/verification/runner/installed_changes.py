@@ -93,7 +93,7 @@ class Differences:
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
     def without(self, frees: Callable[[str], bool]) -> "Differences":
-        """The same without what a person has released."""
+        """Return the same without the changes that a person has released."""
         return replace(
             self,
             steering={key: each for key, each in self.steering.items() if not frees(each.path)},
@@ -103,12 +103,12 @@ class Differences:
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """The names of the plugins that are not to be loaded."""
+        """Names of the plugins that are not to be loaded."""
         return tuple(sorted({name for each in self.plugins.values() for name in each.names}))
 
     @property
     def blocking(self) -> str:
-        """The options that keep a pytest from loading these plugins, as a variable holds them."""
+        """Options that keep a pytest from loading these plugins, as a variable holds them."""
         return shlex.join(without_plugins(self.blocked))
 
     @property
@@ -188,7 +188,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Sorts differing entries by what they can do."""
+    """Sorting of differing entries by what they can do."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
@@ -213,7 +213,7 @@ class _Comparison:
 
     @cached_property
     def _tops(self) -> set[str]:
-        """The entries of the sites below which something was: ``<site>/<name>``."""
+        """Entries of the sites that held something before: ``<site>/<name>``."""
         placed = ((site, path) for key in self._old for site, path in (self._placed(key),) if site)
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
@@ -251,7 +251,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """A plugin that came is not loaded, unless it cannot be told from one that was there."""
+        """Keep a plugin that came from being loaded, or report it if it cannot be told from one that was there."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -365,7 +365,7 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the same without compiled code of runners, where it could be written again."""
+    """Return the same without compiled code of runners, if it could be written again."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
@@ -373,7 +373,7 @@ def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) ->
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
     """Return whether compiled code of what runs tests is what its sources say now: written again, or else removed.
 
-    False where it can be neither.
+    False if it can be neither.
     """
     known, work = [*interpreters], dict[str, list[str]]()
     try:

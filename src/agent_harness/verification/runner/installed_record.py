@@ -91,7 +91,7 @@ class FirstLook:
 
 
 def _path_of(key: str, value: str) -> str:
-    """Return where what an entry tells of lies: a file, a program, or the folder of a distribution."""
+    """Return the path that an entry describes: a file, a program, or the folder of a distribution."""
     return key if key.startswith("/") else value.rpartition("\t")[2]
 
 
@@ -121,7 +121,7 @@ class InstalledRecord:
     """
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
-        """``first`` is the first look of a run in which others work beside this place."""
+        """Take the path of the record, and the first look of a run in which others work beside this place."""
         self.path = path
         self.first = first
         self._state = _CLOSED
@@ -161,7 +161,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next one of its run, in another process; false where something has changed.
+        """Leave the session open for the next one of its run, in another process; False if something has changed.
 
         A session that was begun without the name of a run is not gone on with.
         """
@@ -190,7 +190,7 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return what has changed since the session began, or, where none is under way, by one that has ended.
+        """Return what has changed since the session began, or, if none is running, by one that has ended.
 
         Compiled code of runners is written again; what is left of it could not be. Nothing is known without a record.
         ``programs_only``: for what runs nothing else of what is installed, which is looked at by the next that does.
@@ -304,7 +304,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Only one: it can be large, and a process works on one project at a time."""
+        """Keep only this record in memory: it can be large, and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 
@@ -317,7 +317,7 @@ def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
 
 
 def _of_concern(found: Differences) -> set[str]:
-    """The entries that decide in the sessions to come."""
+    """Return the entries that decide in the sessions to come."""
     return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 

@@ -48,11 +48,11 @@ class Interpreter:
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
-        """The members of the JSON record."""
+        """Return the members of the JSON record."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """The same by another name of its program; ``None`` where that is not the same program."""
+        """Return the same by another name of its program; ``None`` if that is not the same program."""
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
@@ -82,7 +82,7 @@ class Interpreters:
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """The one that ``command`` would start in ``root``; ``None`` when it starts none that can be asked."""
+        """Return the one that ``command`` would start in ``root``; ``None`` if it starts none that can be asked."""
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -116,7 +116,7 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The stamps of the program, of the settings of its environment, and of what tells a shim which one is meant."""
+    """Return the stamps of the program, its environment's settings, and the files by which a shim chooses."""
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -143,12 +143,12 @@ def _one_program(path: str, other: str) -> bool:
 
 
 def is_python(name: str) -> bool:
-    """True for the name of an interpreter, such as ``python3.12``."""
+    """Return True for the name of an interpreter, such as ``python3.12``."""
     return _PYTHON.match(name) is not None
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """The absolute path of a program word as a shell in ``root`` would find it; links are kept."""
+    """Return the absolute path of a program word as a shell in ``root`` would find it; links are kept."""
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
@@ -156,7 +156,7 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
 
 
 def interpreter_of_script(path: str) -> str | None:
-    """The Python that a console script names in its first lines."""
+    """Return the Python that a console script names in its first lines."""
     try:
         with Path(path).open("rb") as file:
             lines = file.read(2048).decode(errors="replace").splitlines()

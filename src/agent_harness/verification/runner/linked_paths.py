@@ -57,7 +57,7 @@ class Mapped:
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """The folders of ``project`` from which these package folders make an interpreter import."""
+    """Return the folders of ``project`` from which these package folders make an interpreter import."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -75,7 +75,10 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """(module name or empty text for a folder of imports, absolute path) of everything that leads out of a site."""
+    """Yield everything that leads out of a site: (module name, absolute path).
+
+    The module name is empty for a folder of imports.
+    """
     try:
         with os.scandir(site) as listed:
             entries = sorted(
@@ -125,7 +128,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """A package or module file by its own name; any other folder is a folder of imports."""
+    """Return a package or module file with its own name; any other folder is a folder of imports."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -135,7 +138,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """The folder from which ``name`` is imported when its path is ``inside``; ``None`` when the names differ."""
+    """Return the folder from which ``name`` is imported if its path is ``inside``; ``None`` if the names differ."""
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
     wanted = tuple(name.split("."))
     if parts[-len(wanted) :] != wanted:
@@ -144,7 +147,7 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """``target`` relative to the project, unless it lies elsewhere or in the environment itself."""
+    """Return ``target`` relative to the project; ``None`` if it lies elsewhere or in the environment itself."""
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -160,19 +163,22 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Ignored files and folders below the project, a folder that is ignored as a whole once, without a final slash."""
+    """Return ignored files and folders below the project, without a final slash.
+
+    A folder that is ignored as a whole is listed once.
+    """
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
     return [path for path in found if not path.startswith("../")]
 
 
 def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
-    """Those of the ignored paths that hold what the project needs and cannot be got from a commit."""
+    """Return the ignored paths that the project needs and that no commit can supply."""
     return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
 
 
 def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
-    """Those of the lent folders that are compared file by file: a Python environment is looked at by itself."""
+    """Return the lent folders that are compared file by file; a Python environment is looked at by itself."""
     folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
@@ -180,14 +186,14 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
     """Return the paths of linked folders that a checkout of the work leaves out: those that came or changed during it.
 
-    Nothing where the work changes a lock file as well, since then it is what an installer has brought.
+    Nothing if the work changes a lock file as well, since then it is what an installer has brought.
     """
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
 
 def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
-    """Ignored paths that are in the folder and not in a checkout, caches and the harness's own files aside."""
+    """Return ignored paths that a checkout does not have, except caches and the harness's own files."""
     known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
@@ -198,7 +204,7 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Folders of a checkout that stand for editable installs of the project, to come first in ``PYTHONPATH``.
+    """Return folders of a checkout that stand for editable installs; they come first in ``PYTHONPATH``.
 
     The last is one with links to packages whose name is not that of their folder.
     """

@@ -28,7 +28,7 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """The line in which ``unittest``, ``node --test`` or a TAP tells of a test that was skipped, or may fail."""
+    """Return the line in which ``unittest``, ``node --test`` or a TAP reports a test that was skipped or may fail."""
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

@@ -36,7 +36,7 @@ _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
 class ReportProblem(ValueError):
-    """There is no report that can be believed; the text says why in one line."""
+    """Report that cannot be believed, or is missing; the text says why in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """The pytest node id (``file::Class::test[param]``) as far as the element tells it."""
+        """Pytest node id (``file::Class::test[param]``) as far as the element tells it."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -76,7 +76,7 @@ class Report:
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """The ids with one of these outcomes."""
+        """Return the ids with one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -112,7 +112,7 @@ class Calls:
     python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
-        """One line of the plugin."""
+        """Take in one line of the plugin."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
@@ -127,12 +127,12 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """The outcome that counts when one test has several: an error or a failure wins, a skip never hides a pass."""
+    """Return the outcome that counts for a test with several: an error or failure wins, a skip never hides a pass."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 
 def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Report:
-    """A report from (id, outcome) pairs; an id that occurs twice keeps its worst outcome."""
+    """Return a report from (id, outcome) pairs; an id that occurs twice keeps its worst outcome."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
@@ -140,13 +140,16 @@ def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Rep
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
-    """The report in a JUnit XML file; ``ReportProblem`` when there is none that can be believed (C61)."""
+    """Return the report in a JUnit XML file; raise ``ReportProblem`` if it cannot be believed (C61)."""
     cases, duration = read_cases(path)
     return report_of(((case.id, case.outcome) for case in cases), duration)
 
 
 def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Every ``<testcase>`` in document order, and the seconds the suites name; ``ReportProblem`` as ``read_junit``."""
+    """Return every ``<testcase>`` in document order, and the seconds of the suites.
+
+    Raise ``ReportProblem`` as ``read_junit`` does.
+    """
     reader = _ReportReader()
     with _opened(path) as file:
         try:
@@ -157,7 +160,10 @@ def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """A regular file of bearable size; a link, a folder, a pipe or nothing at all is a ``ReportProblem``."""
+    """Open a regular file of bearable size.
+
+    Raise ``ReportProblem`` for a link, a folder, a pipe or a missing file.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -170,7 +176,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collects test cases while expat reads; builds no tree, so depth and size cost nothing."""
+    """Collector of test cases while expat reads; builds no tree, so depth and size cost nothing."""
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -256,7 +262,7 @@ class RecordedSession:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
-        """One line of the plugin."""
+        """Take in one line of the plugin."""
         if kind == "collected":
             self.collected = max(self.collected, int(rest[0]))
         elif kind == "test":
@@ -294,7 +300,7 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """A context: makes the pipe and reads it until the run is over; then ``sessions`` says what the plugin reported."""
+    """Context that makes the pipe and reads it until the run is over; ``sessions`` then holds the plugin's reports."""
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -309,7 +315,7 @@ class RunRecorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """The run is over: everything that was written is read, then the pipe is closed."""
+        """End the run: read everything that was written, then close the pipe."""
         os.write(self._pipe, b"\n" + self._end + b"\n")
         self._thread.join(_WAIT_SECONDS)
         os.close(self._pipe)
@@ -344,7 +350,7 @@ def recorder_settings(
     again: Path | None = None,
     root: Path | None = None,
 ) -> str:
-    """The value of the variable that tells the plugin what to do.
+    """Return the value of the variable that tells the plugin what to do.
 
     ``watched`` are functions whose calls are recorded, by file and first line; ``again`` are calls to be made in place
     of the tests; ``root`` is the folder of the work for both.
@@ -364,7 +370,7 @@ def recorder_settings(
 
 
 def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
-    """Raises ``ReportProblem`` unless there were sessions and each of them came to its end undisturbed."""
+    """Raise ``ReportProblem`` unless there were sessions and each of them came to its end undisturbed."""
     if not sessions:
         raise ReportProblem("pytest did not start, or not with our plugin; see the output")
     for session in sessions.values():
@@ -372,7 +378,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
-    """The report of a run whose JUnit XML agrees with what the plugin reported; ids are the runner's own node ids.
+    """Return the report of a run whose JUnit XML agrees with the plugin; ids are the runner's own node ids.
 
     ``ReportProblem`` when it does not.
     """

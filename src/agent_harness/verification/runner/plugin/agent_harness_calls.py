@@ -70,7 +70,7 @@ class _TooMuch(Exception):
 
 
 class TracedProject:
-    """Which classes are of the work: in a file below its folder that is none of the tests, by a name of its module."""
+    """Classes of the work: in a file below its folder that is not a test, by a name in its module."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -259,11 +259,11 @@ class Recorder:
 
     @property
     def _spent(self) -> int:
-        """Cost of listening so far: a part of a value takes about as long as an event."""
+        """Cost of listening so far; a part of a value takes about as long as an event."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
-        """Listens from now on; without ``records`` only to what becomes of objects."""
+        """Listen from now on; without ``records`` only to changes of objects."""
         self._open, self._records = None, records
         if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
@@ -315,7 +315,7 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """An object of the work is being made; where its class has bases, the outermost call counts."""
+        """Note that an object of the work is being made; if its class has bases, the outermost call counts."""
         new = _first(frame)
         if id(new) in self._making or not self._project.has_state(new) or len(self._made) > _MADE_LIMIT:
             return
@@ -454,12 +454,12 @@ def _is_return(frame: FrameType) -> bool:
 
 
 def _attribute(kind: type, name: str) -> object:
-    """A member of a class as it is written there."""
+    """Return a member of a class as it is written there."""
     return next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
 
 
 class Again:
-    """Makes calls again; ``answers`` has a text for each, or ``None`` where it says nothing.
+    """Repeater of calls; ``answers`` has a text for each, or ``None`` if it says nothing.
 
     From the first call on the process may write below its folder and its temporary one alone, and start or send
     nothing; that stays so until its end.
@@ -531,7 +531,7 @@ class Again:
     def _made(
         self, call: Callable[..., Any], module: str, name: str, arguments: list[Any], since: list[tuple[str, list[Any]]]
     ) -> Any:
-        """An object of the work, made by its class, and then changed by its methods."""
+        """Return an object of the work, made by its class, and then changed by its methods."""
         value = call(self._found(module, name), *arguments)
         for method, given in since:
             call(getattr(value, method), *given)
@@ -549,7 +549,7 @@ class Again:
 
 
 def main() -> None:
-    """Calls what ``job.json`` beside this program lists; answers go to ``answers.json``."""
+    """Call the functions that ``job.json`` beside this program lists; write answers to ``answers.json``."""
     place = os.path.dirname(os.path.realpath(__file__))
     with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
         job = json.load(file)

@@ -55,7 +55,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 
 def _say(*record: object) -> None:
-    """Writes one line to the pipe; a forked child and a worker of xdist stay silent."""
+    """Write one line to the pipe; a forked child and a worker of xdist stay silent."""
     if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
@@ -74,7 +74,7 @@ def _say(*record: object) -> None:
 
 
 def _runner_functions() -> dict[tuple[str, ...], object]:
-    """Every function and method of pytest, pluggy and unittest's TestCase, by name."""
+    """Return every function and method of pytest, pluggy and unittest's TestCase, by name."""
     found: dict[tuple[str, ...], object] = {}
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] not in ("pytest", "_pytest", "pluggy"):
@@ -99,18 +99,18 @@ def _is_code(value: object) -> bool:
 
 
 def _patched() -> list[str]:
-    """The names of runner functions that are no longer what they were before any code of the project ran."""
+    """Return the names of runner functions that changed since before any code of the project ran."""
     now = _runner_functions()
     return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
 
 
 def _judging_hooks(config: pytest.Config) -> list[Any]:
-    """Every implementation of a hook that can turn one outcome into another."""
+    """Return every implementation of a hook that can turn one outcome into another."""
     return [found for name in _JUDGING for found in getattr(config.hook, name).get_hookimpls()]
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Hooks that came with the tests; those of conftest files were looked at before the run."""
+    """Return hooks that came with the tests; those of conftest files were looked at before the run."""
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
@@ -121,7 +121,7 @@ def _late(config: pytest.Config) -> list[str]:
 
 
 def _foreign() -> list[str]:
-    """Modules that came from the agent's folder instead of the commit under judgement."""
+    """Return modules that came from the agent's folder instead of the commit under test."""
     project = _SETTINGS.get("project")
     if not project:
         return []
@@ -139,7 +139,7 @@ def _foreign() -> list[str]:
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    """Remembers which files of the checkout are opened, and whose code of the checkout does it."""
+    """Note which files of the checkout are opened, and which code of the checkout does it."""
     if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
     if not isinstance(arguments[0], (str, bytes)):
@@ -163,7 +163,9 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """The last moment before code of the project runs: installed plugins are loaded, conftest files are not.
+    """Record the runner's functions at the last moment before code of the project runs.
+
+    Installed plugins are loaded by then, conftest files are not.
 
     Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it. A pytest that
     is only asked for its version, or for the names of tests, is none that could have a report.
@@ -184,7 +186,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps only the tests that the harness asked for, when it asked for some: by id, or with all their parameters."""
+    """Keep only the tests that the harness asked for, if any: by id, or with all their parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -219,7 +221,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
-    """Remembers what was raised, before any other hook makes something of it."""
+    """Note what was raised, before any other hook changes it."""
     if call.excinfo is not None:
         _raised.add((item.nodeid, call.when))
     _marks[item.nodeid] = (
@@ -244,7 +246,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Fixtures make objects that a test then calls."""
+    """Listen while fixtures make objects that a test then calls."""
     if _recorder is None:
         yield
         return
@@ -265,7 +267,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """In place of the tests, calls that were recorded in another run: from a test, without fixtures."""
+    """Make calls recorded in another run instead of running the tests: from a test, without fixtures."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
