@@ -43,9 +43,9 @@ from agent_harness.protocols.longtask.run.worker import (
     reported_usage,
 )
 from agent_harness.protocols.longtask.store import CheckpointChange
-from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, watch
 from agent_harness.session.now import NowRecord
+from agent_harness.session.runner import Turns, walk
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow, ProjectFacts
 from agent_harness.supervision.recording import KeyMask, rendered

@@ -1,4 +1,4 @@
-"""Attempt of ``harness run`` at a claimed task, for the session engine.
+"""Attempt of ``harness run`` at a claimed task, for the session runner.
 
 The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back. Source:
 ``tasklist.md`` 5, 11 to 13.
@@ -40,9 +40,9 @@ from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper, Worker
 from agent_harness.protocols.tasklist.layout import safe_name
 from agent_harness.protocols.tasklist.records import CHECKED, PROVEN, State, Task
 from agent_harness.protocols.tasklist.store import TaskListChange
-from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, changed_in_folder, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
+from agent_harness.session.runner import Turns, walk
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ProjectFacts

@@ -36,7 +36,7 @@ from agent_harness.protocols.features.work.cleanup import CleanupWork
 from agent_harness.protocols.features.work.cleanup import ask_for as ask_for_cleanup
 from agent_harness.protocols.features.work.feature import FeatureWork
 from agent_harness.session import now
-from agent_harness.session.engine import walk
+from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 from agent_harness.verification.checkout import clear_leftovers

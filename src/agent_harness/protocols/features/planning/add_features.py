@@ -38,7 +38,7 @@ from agent_harness.protocols.features.records import Baseline, Feature, FeatureL
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.plan import PlanWork
-from agent_harness.session.engine import walk
+from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy
 

@@ -37,7 +37,7 @@ from agent_harness.protocols.features.project import Project, Say
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work.plan import PlanWork, remember_failed_try
-from agent_harness.session.engine import walk
+from agent_harness.session.runner import walk
 from agent_harness.supervision import interruption
 from agent_harness.supervision.dispatch import Dispatcher, RefusalPolicy, startable
 

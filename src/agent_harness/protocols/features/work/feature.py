@@ -23,7 +23,7 @@ from agent_harness.protocols.features.records import Question
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork
-from agent_harness.session.engine import JUDGED_WHEN_CUT_OFF
+from agent_harness.session.runner import JUDGED_WHEN_CUT_OFF
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnSoFar
 
 

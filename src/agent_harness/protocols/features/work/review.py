@@ -23,8 +23,8 @@ from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work.session_work import ProjectJournal, tool_rules
-from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, watch
+from agent_harness.session.runner import Turns, walk
 from agent_harness.session.work import POLICIES, Ending, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit

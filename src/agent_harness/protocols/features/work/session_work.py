@@ -37,10 +37,10 @@ from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
 from agent_harness.session import ledger, turn_end
-from agent_harness.session.engine import Turns
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.limits import SessionLimits, changed_in_repository, watch
 from agent_harness.session.now import NowRecord
+from agent_harness.session.runner import Turns
 from agent_harness.session.work import Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit, ContextWindow

@@ -8,8 +8,8 @@ import pytest
 
 from agent_harness.agents.base import Agent, Brief, Capabilities, Turn
 from agent_harness.agents.events import Event, Finished, RateLimited, Text, Usage
-from agent_harness.session.engine import Turns, walk
 from agent_harness.session.limits import SessionLimits, watch
+from agent_harness.session.runner import Turns, walk
 from agent_harness.session.work import POLICIES, Ending, Policy, TurnRequest, TurnSoFar
 from agent_harness.supervision.interruption import Stop
 from agent_harness.supervision.monitors import BudgetLimit
