@@ -21,7 +21,7 @@ from agent_harness.cli.app import COMMANDS
 from agent_harness.cli.lth import LTH
 from agent_harness.cli.machine import words
 from agent_harness.protocols.features import config, recovery
-from agent_harness.protocols.features.engine import wip
+from agent_harness.protocols.features.sessions import wip
 from agent_harness.protocols.longtask import recovery as slice_recovery
 from agent_harness.protocols.longtask import schema
 from agent_harness.protocols.tasklist import recovery as task_recovery
@@ -134,7 +134,7 @@ def recovery_tables() -> str:
         for name, each in wip.WORDINGS.items()
     ]
     return page(
-        "src/agent_harness/protocols/features/recovery.py and engine/wip.py",
+        "src/agent_harness/protocols/features/recovery.py and sessions/wip.py",
         "# Recovery",
         "The running session is recorded outside the project, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "

@@ -9,10 +9,10 @@ import pytest
 
 from agent_harness.errors import StateDamaged, UnsafeTree
 from agent_harness.kernel import clock, files
-from agent_harness.protocols.features.engine import checkpoints, recover
-from agent_harness.protocols.features.engine import finalization as engine_finalization
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
+from agent_harness.protocols.features.sessions import checkpoints, recover
+from agent_harness.protocols.features.sessions import finalization as engine_finalization
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.work import plan
 from agent_harness.testing.feature_list_project import FeatureListProject
 

@@ -9,11 +9,11 @@ import pytest
 
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine import checkpoints, wip
-from agent_harness.protocols.features.engine.finalization import Finalization
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, SessionState
+from agent_harness.protocols.features.sessions import checkpoints, wip
+from agent_harness.protocols.features.sessions.finalization import Finalization
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 
 Record = dict[str, Any]
 FEATURES = {"features": [{"id": 1, "description": "add", "test_file": "t.py", "passes": False}]}

@@ -15,9 +15,9 @@ from agent_harness.agents.events import Text, ToolCall, ToolResult, Usage
 from agent_harness.kernel import clock
 from agent_harness.protocols import features
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine.actions import ActionLog
 from agent_harness.protocols.features.logs import SENTENCES, prune_daily, span
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.sessions.actions import ActionLog
 
 
 class Logs:

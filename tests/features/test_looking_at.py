@@ -7,10 +7,10 @@ import pytest
 
 from agent_harness.agents.events import Text
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine import actions
-from agent_harness.protocols.features.engine.actions import ActionLog
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.sessions import actions
+from agent_harness.protocols.features.sessions.actions import ActionLog
 
 
 @pytest.fixture

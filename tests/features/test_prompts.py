@@ -10,10 +10,10 @@ from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.snapshot import Snapshot
 from agent_harness.protocols.features import prompts, records
 from agent_harness.protocols.features.config import load
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, Feature, FeatureList, SessionState
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.work.feature import opening_prompt
 
 FEATURE: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from agent_harness.agents.events import RateLimited
 from agent_harness.agents.usage import Totals
 from agent_harness.protocols.features import lifecycle
-from agent_harness.protocols.features.engine import wip
+from agent_harness.protocols.features.sessions import wip
 from agent_harness.session import provider_retry
 from agent_harness.session.provider_retry import ProviderFailure, provider_failure, wait_before
 from agent_harness.supervision.supervisor import Outcome

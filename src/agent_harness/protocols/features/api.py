@@ -296,7 +296,7 @@ class FeatureProject:
 
     def _finalized(self) -> AbstractContextManager[None]:
         """Return a context with exclusive access to the project, after every interrupted session is recovered."""
-        from agent_harness.protocols.features.engine.locking import finalized
+        from agent_harness.protocols.features.sessions.locking import finalized
 
         return finalized(self._project)
 
@@ -314,7 +314,7 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions: see ``engine.run.Runs.run``.
+        """Run sessions: see ``sessions.run.Runs.run``.
 
         A fresh clone first gets the state that git does not hold. With ``workers``, that many agents work at
         once, each in its own workspace, and the answer has another shape. Their work lands on ``branch``, by
@@ -322,8 +322,8 @@ class FeatureProject:
         Without ``workers``, the proven work of such a run that died lands first.
         """
         from agent_harness.kernel import files
-        from agent_harness.protocols.features.engine.run import Runs
         from agent_harness.protocols.features.people import takeover
+        from agent_harness.protocols.features.sessions.run import Runs
         from agent_harness.supervision.dispatch import RefusalPolicy
 
         if takeover.is_clone(self._project):
@@ -360,7 +360,7 @@ class FeatureProject:
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
         """Run one cleanup session now (UAH-055)."""
-        from agent_harness.protocols.features.engine.run import Runs
+        from agent_harness.protocols.features.sessions.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
 
@@ -452,7 +452,7 @@ class FeatureProject:
 
     def pause(self, reason: str | None = None) -> JsonObject:
         """Keep sessions from starting; a running one ends after its current operation (UAH-056, UAH-057)."""
-        from agent_harness.protocols.features.engine import locking
+        from agent_harness.protocols.features.sessions import locking
 
         return locking.pause(self._project, reason)
 
@@ -611,7 +611,7 @@ class FeatureProject:
     def migrate(self, *, backup: bool = True) -> JsonObject:
         """Migrate older state to this schema (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
-        from agent_harness.protocols.features.engine.locking import locked
+        from agent_harness.protocols.features.sessions.locking import locked
 
         self._project.require_initialised()
         with locked(self._project):

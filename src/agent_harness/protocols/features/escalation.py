@@ -10,10 +10,10 @@ from dataclasses import replace
 from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import lifecycle, overrides, questions, records
-from agent_harness.protocols.features.engine import accept
-from agent_harness.protocols.features.engine.finalization import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList, Question, SessionState
+from agent_harness.protocols.features.sessions import accept
+from agent_harness.protocols.features.sessions.finalization import Result
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 

@@ -18,12 +18,12 @@ from agent_harness.errors import Refused, UnsafeTree
 from agent_harness.kernel import clock, files, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, questions, records, repository, selection
-from agent_harness.protocols.features.engine import accept, actions
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.finalization import Finalization
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.sessions import accept, actions
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.finalization import Finalization
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.session import ledger

@@ -29,10 +29,10 @@ from agent_harness.kernel.process.sandbox import of_agent
 from agent_harness.protocols.features import costs as cost_rules
 from agent_harness.protocols.features import questions, records, repository
 from agent_harness.protocols.features.config import Config
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, FeatureList
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.verification.changes import between, tree_at
 from agent_harness.verification.command.bending import bent
 from agent_harness.verification.protected_files import behind

@@ -29,11 +29,11 @@ from agent_harness.parallel.items import (
 from agent_harness.parallel.workspaces import Workspace, copy_plain
 from agent_harness.protocols.features import costs, questions, records
 from agent_harness.protocols.features.config import Config, load
-from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.run import Runs
 from agent_harness.protocols.features.preflight import running
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CostRecord, SessionState
+from agent_harness.protocols.features.sessions import checkpoints
+from agent_harness.protocols.features.sessions.run import Runs
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger
 from agent_harness.supervision.dispatch import RefusalPolicy

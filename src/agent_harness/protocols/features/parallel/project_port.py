@@ -23,12 +23,12 @@ from agent_harness.parallel.items import ACCEPTED, JOB, Job, LandedItem, OpenIte
 from agent_harness.parallel.rebuild import SENT_BACK
 from agent_harness.parallel.workspaces import copy_plain
 from agent_harness.protocols.features import costs, escalation, preflight, questions, records, repository
-from agent_harness.protocols.features.engine import accept, locking
 from agent_harness.protocols.features.parallel.results import well_formed
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question, SessionState
 from agent_harness.protocols.features.selection import finalized
+from agent_harness.protocols.features.sessions import accept, locking
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge

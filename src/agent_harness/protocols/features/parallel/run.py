@@ -23,15 +23,15 @@ from agent_harness.parallel.run import (
 from agent_harness.parallel.run import preview as preview_of
 from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.features import costs, migrations, overrides, questions, repository
-from agent_harness.protocols.features.engine import locking
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.engine.run import Runs, choose_agents
 from agent_harness.protocols.features.parallel.project_port import FeatureProjectPort, features_at, sent_back
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import FeatureList
 from agent_harness.protocols.features.selection import finalized
+from agent_harness.protocols.features.sessions import locking
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.locking import locked
+from agent_harness.protocols.features.sessions.run import Runs, choose_agents
 from agent_harness.protocols.features.store import jobs_of_run
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.session.parallel_settings import ParallelSettings

@@ -15,13 +15,13 @@ from agent_harness.kernel.files import own_place
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
 from agent_harness.protocols.features.config.file import with_value
-from agent_harness.protocols.features.engine import locking
 from agent_harness.protocols.features.people import takeover
 from agent_harness.protocols.features.preflight import running
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.reader import asked_question
 from agent_harness.protocols.features.records import Feature, Question, SessionState
 from agent_harness.protocols.features.selection import next_feature
+from agent_harness.protocols.features.sessions import locking
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate
 from agent_harness.session.project_view import AskedQuestion

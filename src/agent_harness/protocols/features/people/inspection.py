@@ -38,11 +38,11 @@ from agent_harness.protocols.features import (
 )
 from agent_harness.protocols.features.config import load
 from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
-from agent_harness.protocols.features.engine import actions, locking
-from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.engine.open_session import CLEANUP
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList
+from agent_harness.protocols.features.sessions import actions, locking
+from agent_harness.protocols.features.sessions.locking import locked
+from agent_harness.protocols.features.sessions.open_session import CLEANUP
 from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.session import ledger

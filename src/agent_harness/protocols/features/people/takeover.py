@@ -12,12 +12,12 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.files import free_name
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import overrides, progress, records, repository
-from agent_harness.protocols.features.engine import locking, recover
-from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
 from agent_harness.protocols.features.selection import next_feature
+from agent_harness.protocols.features.sessions import locking, recover
+from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.verdict import proven, quality
 from agent_harness.protocols.features.verdict.judge import Judge, Suite
 

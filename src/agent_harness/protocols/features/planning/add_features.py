@@ -28,13 +28,13 @@ from agent_harness.kernel import files
 from agent_harness.kernel.git import DETACHED
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, overrides, preflight, prompts, records, repository
-from agent_harness.protocols.features.engine import checkpoints, run
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.locking import finalized
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.preflight import valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, Feature, FeatureList
+from agent_harness.protocols.features.sessions import checkpoints, run
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.locking import finalized
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.plan import PlanWork

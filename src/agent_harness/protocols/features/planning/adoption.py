@@ -19,11 +19,11 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, records, repository
 from agent_harness.protocols.features.config import commands as command_rules
 from agent_harness.protocols.features.config import default_text, load
-from agent_harness.protocols.features.engine.locking import locked
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.people import takeover
 from agent_harness.protocols.features.planning import initializer
 from agent_harness.protocols.features.project import Project, Say
+from agent_harness.protocols.features.sessions.locking import locked
 from agent_harness.protocols.features.store import FeatureStore
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Suite

@@ -15,10 +15,10 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
-from agent_harness.protocols.features.engine.finalization import Result
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish.github import Issue, Tracker
 from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.sessions.finalization import Result
 
 Act = Literal["create", "close", "reopen", "tell"]
 

@@ -25,9 +25,9 @@ from agent_harness.kernel.git.joining import Joined, PushTarget, on_top_of
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import records, repository
-from agent_harness.protocols.features.engine.finalization import Finalization, Finalized
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict.judge import Judge
 
 

@@ -18,9 +18,9 @@ from agent_harness.kernel.json import JsonObject, jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.process.sandbox import told
 from agent_harness.protocols.features import questions, records, repository
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature, FeatureList, Question
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep

@@ -14,11 +14,11 @@ from agent_harness.errors import NothingEligible, Refused
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, prompts, records
-from agent_harness.protocols.features.engine import accept, actions, wip
-from agent_harness.protocols.features.engine.finalization import Finalization, Result
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import SessionState
+from agent_harness.protocols.features.sessions import accept, actions, wip
+from agent_harness.protocols.features.sessions.finalization import Finalization, Result
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import quality
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling
 from agent_harness.protocols.features.work.session_work import SessionWork

@@ -15,11 +15,11 @@ from agent_harness.kernel.files import own_place
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import overrides, progress, prompts, repository
 from agent_harness.protocols.features.config import commands
-from agent_harness.protocols.features.engine import accept, actions, wip
-from agent_harness.protocols.features.engine.finalization import Finalization, Result
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Question
+from agent_harness.protocols.features.sessions import accept, actions, wip
+from agent_harness.protocols.features.sessions.finalization import Finalization, Result
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work import review
 from agent_harness.protocols.features.work.session_work import SessionWork

@@ -16,12 +16,12 @@ from agent_harness.kernel.git import GitFailed
 from agent_harness.kernel.json import jsontext
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import overrides, progress, questions, records, repository
-from agent_harness.protocols.features.engine import accept, checkpoints, finalization
-from agent_harness.protocols.features.engine.finalization import Result
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import Feature, Question
+from agent_harness.protocols.features.sessions import accept, checkpoints, finalization
+from agent_harness.protocols.features.sessions.finalization import Result
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict.judge import BuiltAlready, Judge, Ruling
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict

@@ -20,10 +20,10 @@ from agent_harness.errors import HarnessError, LimitInForce
 from agent_harness.kernel import clock, files, owner, process, snapshot
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import costs, prompts, repository
-from agent_harness.protocols.features.engine import accept, actions
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.sessions import accept, actions
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.work import session_work
 from agent_harness.protocols.features.work.session_work import turns_of
 from agent_harness.session.limits import changed_in_repository

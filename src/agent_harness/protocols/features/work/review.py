@@ -17,10 +17,10 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel.process import new_run_id
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import prompts
-from agent_harness.protocols.features.engine import actions
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.sessions import actions
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.protocols.features.work.session_work import ProjectJournal, tool_rules
 from agent_harness.session.limits import SessionLimits, watch

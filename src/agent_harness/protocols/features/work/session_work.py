@@ -24,16 +24,16 @@ from agent_harness.protocols.features import (
     questions,
 )
 from agent_harness.protocols.features.config.mcp_servers import switched_on
-from agent_harness.protocols.features.engine import accept, actions
-from agent_harness.protocols.features.engine import (
-    finalization as engine_finalization,
-)
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.finalization import Finalization, Finalized, Result
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
 from agent_harness.protocols.features.records import FeatureList
+from agent_harness.protocols.features.sessions import accept, actions
+from agent_harness.protocols.features.sessions import (
+    finalization as engine_finalization,
+)
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.finalization import Finalization, Finalized, Result
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge, Ruling, item_of
 from agent_harness.session import ledger, turn_end

@@ -10,12 +10,12 @@ from agent_harness.errors import HarnessError, PreflightFailed
 from agent_harness.kernel import clock
 from agent_harness.kernel.process import new_run_id
 from agent_harness.protocols.features import lifecycle, preflight, prompts, repository, selection
-from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.preflight import DevelopmentEnvironment
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Baseline, Feature, SessionState
+from agent_harness.protocols.features.sessions import checkpoints
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.verification.runner_config import is_test_file

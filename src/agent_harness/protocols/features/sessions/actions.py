@@ -18,8 +18,8 @@ from agent_harness.kernel.files import free_name, own_place
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import progress, repository
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 
 LOG = "agent_actions.jsonl"
 FALLBACK = "Agent output not fully structured, using fallback"

@@ -17,10 +17,10 @@ from agent_harness.kernel.git.status import matcher
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.snapshot.restore import write_changes
 from agent_harness.protocols.features import costs, progress, questions, repository
-from agent_harness.protocols.features.engine.finalization import Finalization
-from agent_harness.protocols.features.engine.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, FeatureList, Question
+from agent_harness.protocols.features.sessions.finalization import Finalization
+from agent_harness.protocols.features.sessions.open_session import OpenSession, seconds_since
 from agent_harness.protocols.features.verdict.judge import Ruling
 from agent_harness.session import turn_end
 

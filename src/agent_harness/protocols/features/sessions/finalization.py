@@ -16,10 +16,10 @@ from agent_harness.kernel.git import DETACHED, Pushed
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.redact import redact
 from agent_harness.protocols.features import progress, repository
-from agent_harness.protocols.features.engine import checkpoints
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Baseline, CostRecord, SessionState
+from agent_harness.protocols.features.sessions import checkpoints
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 

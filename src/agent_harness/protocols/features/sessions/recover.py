@@ -13,15 +13,15 @@ from agent_harness.errors import Busy, Refused, StateDamaged
 from agent_harness.kernel import owner, process
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import recovery, repository
-from agent_harness.protocols.features.engine import accept, actions, wip
-from agent_harness.protocols.features.engine import (
-    finalization as engine_finalization,
-)
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
-from agent_harness.protocols.features.engine.finalization import Result
-from agent_harness.protocols.features.engine.open_session import OpenSession, totals_of
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import pushes
+from agent_harness.protocols.features.sessions import accept, actions, wip
+from agent_harness.protocols.features.sessions import (
+    finalization as engine_finalization,
+)
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
+from agent_harness.protocols.features.sessions.finalization import Result
+from agent_harness.protocols.features.sessions.open_session import OpenSession, totals_of
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import plan
 from agent_harness.protocols.features.work.cleanup import ended_early as cleanup_ended_early

@@ -15,8 +15,8 @@ from agent_harness.kernel import clock, trusted_state
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.lock import Lock, LockFile, await_free
 from agent_harness.protocols.features import migrations, repository
-from agent_harness.protocols.features.engine import recover
 from agent_harness.protocols.features.project import Project
+from agent_harness.protocols.features.sessions import recover
 
 LOCK_SECONDS = 0.5
 RUN_LOCK = "run.lock"

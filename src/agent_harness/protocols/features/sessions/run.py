@@ -21,14 +21,14 @@ from agent_harness.errors import (
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import escalation, logs, migrations, questions, repository, selection
 from agent_harness.protocols.features.config.mcp_servers import demand_programs, switched_on
-from agent_harness.protocols.features.engine import checkpoints, locking, recover
-from agent_harness.protocols.features.engine.finalization import Result
-from agent_harness.protocols.features.engine.locking import locked
-from agent_harness.protocols.features.engine.prepare import Start, begin, prepare
 from agent_harness.protocols.features.preflight import running, valid_features
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.publish import mirror
 from agent_harness.protocols.features.records import CLEANUP, Feature, FeatureList, SessionState, lint_line
+from agent_harness.protocols.features.sessions import checkpoints, locking, recover
+from agent_harness.protocols.features.sessions.finalization import Result
+from agent_harness.protocols.features.sessions.locking import locked
+from agent_harness.protocols.features.sessions.prepare import Start, begin, prepare
 from agent_harness.protocols.features.verdict import proven
 from agent_harness.protocols.features.verdict.judge import Judge
 from agent_harness.protocols.features.work import kept_candidate

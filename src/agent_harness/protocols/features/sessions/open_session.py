@@ -13,9 +13,9 @@ from agent_harness.errors import StateDamaged
 from agent_harness.kernel import clock, owner
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import lifecycle
-from agent_harness.protocols.features.engine.checkpoints import SessionCheckpoint
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import CLEANUP, Baseline, CostRecord, Feature, FeatureList, SessionState
+from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpoint
 
 
 @dataclass(frozen=True, kw_only=True)

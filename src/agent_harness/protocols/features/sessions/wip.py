@@ -11,11 +11,11 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import progress, repository
-from agent_harness.protocols.features.engine import accept, actions
-from agent_harness.protocols.features.engine.finalization import Finalization
-from agent_harness.protocols.features.engine.open_session import OpenSession
 from agent_harness.protocols.features.project import Project
 from agent_harness.protocols.features.records import Feature
+from agent_harness.protocols.features.sessions import accept, actions
+from agent_harness.protocols.features.sessions.finalization import Finalization
+from agent_harness.protocols.features.sessions.open_session import OpenSession
 from agent_harness.protocols.features.verdict.judge import Unfinished
 
 
