@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness.engines import exchange
-from agent_harness.engines.shipping import Parcels, RemoteAway
+from agent_harness.engines.git_transport import Bundles, RemoteAway
 from agent_harness.errors import PreflightFailed
 from agent_harness.kernel.git import Git
 from agent_harness.testing.repo import Repo
@@ -25,9 +25,9 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def parcels(tmp_path: Path, shared: Path) -> Parcels:
+def bundles(tmp_path: Path, shared: Path) -> Bundles:
     repo = Repo.with_files(tmp_path / "project", {"a.txt": "a\n"})
-    return Parcels(git=Git(repo.path), remote=exchange.made(str(shared), PROJECT), project=PROJECT)
+    return Bundles(git=Git(repo.path), remote=exchange.made(str(shared), PROJECT), project=PROJECT)
 
 
 def test_of_several_that_come_first_all_have_the_same_whole_repository(shared: Path) -> None:
@@ -38,16 +38,16 @@ def test_of_several_that_come_first_all_have_the_same_whole_repository(shared: P
     assert Repo(shared / f"{PROJECT}.git", init=False).git("rev-parse", "--is-bare-repository").strip() == "true"
 
 
-def test_a_hook_that_somebody_left_there_is_not_run(parcels: Parcels, tmp_path: Path) -> None:
-    hooks = Path(parcels.remote, "hooks")
+def test_a_hook_that_somebody_left_there_is_not_run(bundles: Bundles, tmp_path: Path) -> None:
+    hooks = Path(bundles.remote, "hooks")
     hooks.mkdir()
     for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction"):
         (hooks / name).write_text(f'#!/bin/sh\ntouch "{tmp_path}/ran"\n')
         (hooks / name).chmod(0o755)
-    ref = parcels.save("run/a/1", 1, "saved", 1, str(parcels.git.head()))
-    assert parcels.remote_refs("refs/harness/*") == {ref: parcels.git.head()}
+    ref = bundles.save("run/a/1", 1, "saved", 1, str(bundles.git.head()))
+    assert bundles.remote_refs("refs/harness/*") == {ref: bundles.git.head()}
     assert not (tmp_path / "ran").exists()
-    Repo(parcels.git.top(), init=False).git("push", "-q", parcels.remote, "HEAD:refs/heads/plain")
+    Repo(bundles.git.top(), init=False).git("push", "-q", bundles.remote, "HEAD:refs/heads/plain")
     assert (tmp_path / "ran").exists(), "these hooks would have run"
 
 
@@ -76,12 +76,12 @@ ODD: list[Callable[[Path], object]] = [
 
 @pytest.mark.parametrize("spoil", ODD)
 def test_what_is_no_repository_of_ours_is_refused_and_left_as_it_is(
-    spoil: Callable[[Path], object], parcels: Parcels, shared: Path
+    spoil: Callable[[Path], object], bundles: Bundles, shared: Path
 ) -> None:
-    spoil(Path(parcels.remote))
+    spoil(Path(bundles.remote))
     before = sorted(os.walk(shared))
     with pytest.raises(RemoteAway):
-        parcels.save("run/a/1", 1, "saved", 1, str(parcels.git.head()))
+        bundles.save("run/a/1", 1, "saved", 1, str(bundles.git.head()))
     with pytest.raises(PreflightFailed):
         exchange.made(str(shared), PROJECT)
     assert sorted(os.walk(shared)) == before

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness.engines.shipping import JobRefused, Parcels, RemoteAway, refs_of
+from agent_harness.engines.git_transport import Bundles, JobRefused, RemoteAway, refs_of
 from agent_harness.errors import ConfigurationError
 from agent_harness.kernel import clock, files
 from agent_harness.kernel.git import Git
@@ -49,12 +49,12 @@ def test_orders_and_results_travel_as_branches_of_the_remote_and_none_is_left(tm
     away = Repo.with_files(tmp_path / "away", {"b.txt": "b\n"}, user_settings=True)
     remote = remote_of(tmp_path / "remote")
     job = job_of(home, tmp_path / "place")
-    plain = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
+    plain = Bundles(git=Git(home.path), remote=str(remote.path), project=PROJECT)
     with pytest.raises(RemoteAway, match=r"parallel\.refs: refs/heads/harness"):
         plain.send(job)
-    ours = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT, refs=BRANCHES)
+    ours = Bundles(git=Git(home.path), remote=str(remote.path), project=PROJECT, refs=BRANCHES)
     head = ours.send(job)
-    theirs = Parcels(git=Git(away.path), remote=str(remote.path), project=PROJECT, refs=refs_of({"refs": BRANCHES}))
+    theirs = Bundles(git=Git(away.path), remote=str(remote.path), project=PROJECT, refs=refs_of({"refs": BRANCHES}))
     folder = tmp_path / "order"
     folder.mkdir()
     taken = theirs.take(head, str(folder), str(tmp_path / "there"))
@@ -79,7 +79,7 @@ def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, works
     """SC-57: only transcripts that came with the result are read, no other file of this machine."""
     home = Repo.with_files(tmp_path / "home", {"a.txt": "a\n"}, user_settings=True)
     remote = Repo(tmp_path / "remote")
-    parcels = Parcels(git=Git(home.path), remote=str(remote.path), project=PROJECT)
+    bundles = Bundles(git=Git(home.path), remote=str(remote.path), project=PROJECT)
     job, folder, into = job_of(home, tmp_path / "place"), tmp_path / "order", tmp_path / "result"
     (folder / "sessions").mkdir(parents=True)
     (folder / "sessions/1.log").write_text("said\n")
@@ -87,7 +87,7 @@ def test_no_folder_that_another_machine_names_is_read_here(tmp_path: Path, works
     known = {"status": "partial", "id": job.id, "fence": 1, "sessions": str(folder / "sessions")}
     named = workspace.format(elsewhere=tmp_path / "elsewhere", folder=folder)
     files.write_json(str(folder / "result.json"), known | {"logs": named})
-    parcels.receive(job, parcels.answer(job, 1, str(folder), clock.now()), str(into))
+    bundles.receive(job, bundles.answer(job, 1, str(folder), clock.now()), str(into))
     found = files.read_json(str(into / "result.json"))
     assert Path(found["sessions"], "1.log").read_text() == "said\n"
     assert "logs" not in found or Path(found["logs"]).resolve().is_relative_to(into)

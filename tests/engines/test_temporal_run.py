@@ -546,12 +546,12 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
     assert ran.code == 0, (ran, found.log())
     assert found.landed() == ["a", "b"]
     assert found.at_remote() == []
-    (parcels,) = share.iterdir()
-    assert Repo(parcels, init=False).git("for-each-ref") == ""
+    (bundles,) = share.iterdir()
+    assert Repo(bundles, init=False).git("for-each-ref") == ""
     checked = found.work.harness("engine", "check", url, "--exchange", str(share), "--json")
     assert json.loads(checked.out)["checks"][-1]["ok"], checked
-    assert [*share.iterdir()] == [parcels]
-    (parcels / "config").write_text((parcels / "config").read_text() + '[remote "x"]\n\tuploadpack = touch here\n')
+    assert [*share.iterdir()] == [bundles]
+    (bundles / "config").write_text((bundles / "config").read_text() + '[remote "x"]\n\tuploadpack = touch here\n')
     again = found.work.harness(*words)
     assert again.code == 4, again
     assert "a setting that the harness does not write" in again.text

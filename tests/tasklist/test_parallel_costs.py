@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from agent_harness.engines.shipping import Parcels
+from agent_harness.engines.git_transport import Bundles
 from agent_harness.kernel import clock
 from agent_harness.kernel.git import Git
 from agent_harness.parallel.budget import SharedBudget
@@ -207,7 +207,7 @@ class UnacceptedEngine(LocalEngine):
     def __init__(self, git: Git, folder: str, remote: Repo, away: Path) -> None:
         super().__init__()
         self.folder, self._away, self._loses = folder, away, not away.exists()
-        self.parcels = Parcels(git=git, remote=str(remote.path), project=project_id(folder))
+        self.bundles = Bundles(git=git, remote=str(remote.path), project=project_id(folder))
         self._jobs: dict[str, tuple[Job, str]] = {}
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
@@ -220,7 +220,7 @@ class UnacceptedEngine(LocalEngine):
         super().submit(job, folder, environment)
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        self.parcels.collect(SharedBudget(self.folder).note_late)
+        self.bundles.collect(SharedBudget(self.folder).note_late)
         return super().known(jobs)
 
     def _tell(self, done: "queue.SimpleQueue[str]", told: "queue.SimpleQueue[str]") -> None:
@@ -231,7 +231,7 @@ class UnacceptedEngine(LocalEngine):
                 job, folder = self._jobs[ended]
                 subprocess.run(["git", "clone", "-q", job.home, str(self._away)], check=True)
                 git = Git(self._away)
-                replace(self.parcels, git=git).answer(job, 1, folder, clock.now())
+                replace(self.bundles, git=git).answer(job, 1, folder, clock.now())
                 Path(folder, "result.json").unlink()
                 Path(self.folder, "spending", f"{ended.replace('/', '.')}.json").unlink()
             told.put(ended)
@@ -269,14 +269,14 @@ def test_what_a_try_cost_whose_result_nobody_accepted_counts_once_when_it_comes_
     first = ran()
     assert (first["exit_code"], first["lost"], first["cost_usd"]) == (0, 1, 0.3), first
     assert spent_by(work) == 0.3
-    parcel, ref = remote.git("for-each-ref", "--format=%(objectname) %(refname)", "refs/harness/results").split()
+    bundle, ref = remote.git("for-each-ref", "--format=%(objectname) %(refname)", "refs/harness/results").split()
     work.add("b", validation="grep -q . out/b")
     second = ran()
     assert (second["exit_code"], second["cost_usd"]) == (0, 0.6), second
     assert spent_by(work) == 0.9, rows(work)
     assert remote.git("for-each-ref", "refs/harness") == ""
-    remote.git("update-ref", ref, parcel)  # as if whoever counted it had been killed before it was cleared away
-    work.repo.git("update-ref", ref, parcel)
+    remote.git("update-ref", ref, bundle)  # as if whoever counted it had been killed before it was cleared away
+    work.repo.git("update-ref", ref, bundle)
     late = ref.split("/")
     SharedBudget(engines[-1].folder).note_late("/".join(late[4:7]), late[7], 0.3)
     work.add("c", validation="grep -q . out/c")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_harness.parallel import snapshot
-from agent_harness.session import headline, ledger
+from agent_harness.session import ledger, status_summary
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.testing.feature_list_project import FeatureListProject
 from agent_harness.testing.task_list_project import TaskListProject, task
@@ -98,7 +98,7 @@ def test_an_unknown_cost_is_never_nothing(tmp_path: Path) -> None:
 
 def test_the_glance_fits_and_keeps_its_numbers() -> None:
     for name in ("shop", "a-project-with-a-name-that-is-longer-than-any-status-bar-has-room-for", "界" * 80):
-        line = headline.glance(name=name, proven=199, total=200, doing="task-001 judging", cost="$1234.56")
+        line = status_summary.glance(name=name, proven=199, total=200, doing="task-001 judging", cost="$1234.56")
         assert len(line) <= 60
         assert line.endswith(" 199/200 task-001 judging $1234.56")
 
@@ -115,13 +115,13 @@ def test_claims_are_counted_as_the_ledger_tells_them(tmp_path: Path) -> None:
     for row in rows:
         ledger.write(path, row)
     judged = [each for each in ledger.newest_first(path) if each.claim and not each.by_person]
-    found = headline.claims(path)
+    found = status_summary.claims(path)
     assert (
         found
         == {"judged": len(judged), "rejected": sum(not each.accepted for each in judged)}
         == {"judged": 2, "rejected": 1}
     )
-    assert headline.claims(str(tmp_path / "none")) == {"judged": 0, "rejected": 0}
+    assert status_summary.claims(str(tmp_path / "none")) == {"judged": 0, "rejected": 0}
 
 
 @pytest.mark.parametrize("columns", ["60", "100"])

@@ -413,11 +413,11 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
     said: list[str] = []
     if rows := notify.undelivered("longtask", folder):
-        from agent_harness.session.headline import not_delivered
+        from agent_harness.session.status_summary import not_delivered
 
         said.append(f"{'not sent:':<11} {not_delivered(rows)}\n")
     if trusted_state.of_user("otel", make=False):  # if a collector has missed anything
-        from agent_harness.session.headline import not_exported
+        from agent_harness.session.status_summary import not_exported
         from agent_harness.views import otel
 
         if found := otel.untaken("longtask", folder):

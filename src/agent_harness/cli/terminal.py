@@ -20,7 +20,7 @@ import click
 
 from agent_harness.errors import HarnessError, SessionHeld
 from agent_harness.kernel import clock, terminal
-from agent_harness.session.headline import labelled
+from agent_harness.session.status_summary import labelled
 
 if TYPE_CHECKING:
     from agent_harness.kernel.root import Kind

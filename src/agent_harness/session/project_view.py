@@ -18,7 +18,9 @@ from agent_harness.errors import HarnessError
 from agent_harness.kernel import clock, files, owner
 from agent_harness.kernel.journal import Follower, News
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.headline import (
+from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
+from agent_harness.session.needs import Need
+from agent_harness.session.status_summary import (
     AT_WORK,
     BLOCKED,
     CHECKED,
@@ -31,8 +33,6 @@ from agent_harness.session.headline import (
     UNPROVEN,
     WORKING,
 )
-from agent_harness.session.ledger import FILE, ChainReport, ClaimVerdict, check
-from agent_harness.session.needs import Need
 
 TYPE_CHECKING = False
 if not TYPE_CHECKING:

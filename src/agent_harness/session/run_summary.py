@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session import headline, needs
-from agent_harness.session.headline import labelled
+from agent_harness.session import needs, status_summary
 from agent_harness.session.project_view import (
     CHECKED,
     PROVEN,
@@ -27,6 +26,7 @@ from agent_harness.session.project_view import (
     ProjectView,
     span,
 )
+from agent_harness.session.status_summary import labelled
 
 __all__ = ["RunSummary"]
 
@@ -66,7 +66,11 @@ class RunSummary:
             one = kept[0].number if len(kept) == 1 and after.kind == "features" else None
             listed = "lth rescue ." if after.kind == "longtask" else "harness rescue list"
             see = listed if one is None else f"harness diff {one}"
-            told.append(labelled("kept", f"{headline.kept_text(headline.kept(each.outcome for each in kept))}: {see}"))
+            told.append(
+                labelled(
+                    "kept", f"{status_summary.kept_text(status_summary.kept(each.outcome for each in kept))}: {see}"
+                )
+            )
         needed = after.state.needs or needs.of([], last_run=end)
         return told + [labelled("needs you", str(each)) for each in needed or ["nothing"]]
 
@@ -87,7 +91,7 @@ def _cost(sessions: Sequence[PastSession], total: Money) -> str:
     limit = f" of ${total.limit_usd:.2f}" if total.limit_usd is not None else ""
     now, whole = Money.of(sessions), total
     if now.known_usd is None and whole.known_usd is None:
-        return f"{headline.NOT_REPORTED} ({count}{took})"
+        return f"{status_summary.NOT_REPORTED} ({count}{took})"
     this, every = (str(each).removeprefix("cost ") for each in (now, whole))
     return f"{this} in {count}{took}; {every}{limit} in all"
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.headline import NOT_REPORTED
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import DONE, Money, PastSession, ProjectView
+from agent_harness.session.status_summary import NOT_REPORTED
 from agent_harness.views.why import usd, wasted
 
 __all__ = ["WAYS", "csv_lines", "lines", "read"]

@@ -16,7 +16,7 @@ from agent_harness.errors import HarnessError, NothingEligible, UsageError
 from agent_harness.kernel.git import Git
 from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.merge_queue import trailers
-from agent_harness.session import headline
+from agent_harness.session import status_summary
 from agent_harness.session.ledger import ClaimVerdict
 from agent_harness.session.project_view import Item, PastSession, ProjectView
 from agent_harness.views import why
@@ -31,7 +31,7 @@ class WorkDiff:
     """Two commits, and the result of the work between them."""
 
     name: str  # for people
-    state: str  # ACCEPTED, WIP, or a text of ``headline.why_kept``
+    state: str  # ACCEPTED, WIP, or a text of ``status_summary.why_kept``
     base: str
     tip: str  # a commit or a ref
     folder: str  # of the work tree
@@ -119,7 +119,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
     if believed and (landed := _landed(believed[-1], folder)):
         return WorkDiff(name=name, state=ACCEPTED, base=landed[0], tip=landed[1], folder=folder)
     if session.rescue_ref and session.base and view.kind != "longtask":  # there: the state before it
-        state = headline.why_kept(session.outcome)
+        state = status_summary.why_kept(session.outcome)
         return WorkDiff(name=name, state=state, base=session.base, tip=session.rescue_ref, folder=folder)
     if session.base and session.head and session.base != session.head:
         state = ACCEPTED if believed or session.outcome in why.DONE else WIP

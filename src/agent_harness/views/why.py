@@ -19,9 +19,9 @@ from agent_harness.kernel import clock
 from agent_harness.kernel.json import JsonObject
 from agent_harness.kernel.terminal import quoted
 from agent_harness.session import project_view
-from agent_harness.session.headline import NOT_REPORTED, why_kept
 from agent_harness.session.ledger import ClaimVerdict, VerdictStep
 from agent_harness.session.project_view import Item, Money, PastSession, ProjectView, span
+from agent_harness.session.status_summary import NOT_REPORTED, why_kept
 
 __all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from agent_harness.engines import exchange
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import PRIVATE
+from agent_harness.engines.git_transport import PRIVATE
 from agent_harness.engines.temporal import PLAN_QUEUE, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
 from agent_harness.engines.temporal.engine import remote_url

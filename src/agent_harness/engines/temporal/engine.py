@@ -17,7 +17,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 import agent_harness
 from agent_harness.engines import exchange, limits
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import Parcels, RemoteAway
+from agent_harness.engines.git_transport import Bundles, RemoteAway
 from agent_harness.engines.temporal import JOB as JOB_WORKFLOW
 from agent_harness.engines.temporal import PLAN_QUEUE, REFUSED, work_queue
 from agent_harness.engines.temporal.connection import LoopThread, connected
@@ -70,8 +70,8 @@ class TemporalEngine:
         self._worker: Any = None
         self._said = ""
 
-    def _parcels(self) -> Parcels:
-        return Parcels(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
+    def _bundles(self) -> Bundles:
+        return Bundles(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
         """Connect, check the remote, and start to serve the server's workflow tasks."""
@@ -82,7 +82,7 @@ class TemporalEngine:
         self._loop = LoopThread()
         try:
             self._client = self._loop.do(connected(self._address))
-            self._parcels().remote_refs("refs/harness/none")
+            self._bundles().remote_refs("refs/harness/none")
         except HarnessError as error:
             self.close()
             if isinstance(error, PreflightFailed):
@@ -116,7 +116,7 @@ class TemporalEngine:
                 told = f"ended before it began: {found.get('why')}"
                 _write(folder, job, status=PARTIAL, reason="recalled", message=told, exit_code=0)
             else:
-                await self._patiently(lambda: asyncio.to_thread(self._parcels().receive, job, found, folder))
+                await self._patiently(lambda: asyncio.to_thread(self._bundles().receive, job, found, folder))
         except WorkflowFailureError as error:
             if (refusal := _refusal(error)) is not None:
                 told = f"the workers refused it: {refusal}"
@@ -139,12 +139,12 @@ class TemporalEngine:
 
         SC-56. Raise the ``WorkflowFailureError`` of the last offer.
         """
-        sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._parcels().send, job)))
+        sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
         if job.id in self._recalled:
             sending.cancel()
         try:
-            parcel = await sending
+            bundle = await sending
         except asyncio.CancelledError:
             if job.id not in self._recalled or asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
@@ -153,7 +153,7 @@ class TemporalEngine:
             del self._unsent[job.id]
         offers = self._offers()
         for number, pool in enumerate(offers):
-            handle = await self._patiently(lambda at=number, to=pool: self._started(job, parcel, at, to))
+            handle = await self._patiently(lambda at=number, to=pool: self._started(job, bundle, at, to))
             self._handles[job.id] = handle
             if job.id in self._recalled:
                 await self._signal(job.id)
@@ -174,7 +174,7 @@ class TemporalEngine:
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
-        for ref in self._parcels().collect(self._money.note_late, only=job_id):
+        for ref in self._bundles().collect(self._money.note_late, only=job_id):
             self._tell(f"{job_id}: work that nobody counted is in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
@@ -199,15 +199,15 @@ class TemporalEngine:
             self._said = text
             self._say(text)
 
-    async def _started(self, job: Job, parcel: JsonObject, offer: int, pool: str) -> WorkflowHandle[Any, Any]:
+    async def _started(self, job: Job, bundle: JsonObject, offer: int, pool: str) -> WorkflowHandle[Any, Any]:
         assert self._client is not None
         head = {
             "v": 1,
             "id": job.id,
             "project": self._project,
             "item": job.item[:200],
-            "ref": parcel["ref"],
-            "sha": parcel["sha"],
+            "ref": bundle["ref"],
+            "sha": bundle["sha"],
             "remote": self._remote,
             "refs": self._refs,
             "queue": work_queue(pool),
@@ -271,7 +271,7 @@ class TemporalEngine:
             found[each.id] = self._loop.do(self._patiently(lambda job_id=each.id: self._status(job_id)))
         at_work = frozenset(job_id for job_id, how in found.items() if how != UNKNOWN)
         try:
-            for ref in self._parcels().collect(self._money.note_late, at_work):
+            for ref in self._bundles().collect(self._money.note_late, at_work):
                 self._tell(f"work that nobody counted is in {ref}")
         except HarnessError as error:
             self._tell(error.message)

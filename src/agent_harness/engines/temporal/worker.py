@@ -41,7 +41,7 @@ from temporalio.worker import (
 import agent_harness
 from agent_harness.engines import limits
 from agent_harness.engines.address import EngineAddress
-from agent_harness.engines.shipping import JOBS, JobRefused, Parcels, RemoteAway, refs_of
+from agent_harness.engines.git_transport import JOBS, Bundles, JobRefused, RemoteAway, refs_of
 from agent_harness.engines.temporal import CARRY_OUT, PLAN_QUEUE, REFUSED, WORKER_LEFT, slice_queue, work_queue
 from agent_harness.engines.temporal.connection import connected
 from agent_harness.engines.temporal.room import LOOK_SECONDS, MachineRoom
@@ -282,7 +282,7 @@ class RemoteWorker:
             if not re.fullmatch(r"[0-9a-f]{24}", name) or not told or not os.path.isdir(os.path.join(root, "project")):
                 continue
             git = Git(os.path.join(root, "project"))
-            parcels = Parcels(git=git, remote=str(told["remote"]), project=name, refs=refs_of(told))
+            bundles = Bundles(git=git, remote=str(told["remote"]), project=name, refs=refs_of(told))
             for workspace in workspaces.existing(os.path.join(root, "places")):
                 if self._leaving.is_set():
                     return
@@ -294,7 +294,7 @@ class RemoteWorker:
                 if self._leaving.is_set():
                     return
                 try:
-                    self._push_left(git, parcels, os.path.join(root, "orders", each))
+                    self._push_left(git, bundles, os.path.join(root, "orders", each))
                 except (HarnessError, OSError) as error:
                     self._say(f"{each}: {error}; it is looked at again next time")
 
@@ -306,14 +306,14 @@ class RemoteWorker:
                 workspace.rescue(git, str(record.get("name") or workspace.name), own)
                 workspace.at_rest = True
 
-    def _push_left(self, git: Git, parcels: Parcels, folder: str) -> None:
+    def _push_left(self, git: Git, bundles: Bundles, folder: str) -> None:
         record = files.read_json_if_any(os.path.join(folder, JOB))
         attempt = folder.rpartition(".")[2]
         if record and attempt.isdecimal():
             job = Job.from_record(record)
             refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{job.name}/")
             refs |= git.refs_below(job.refs.candidate(job.name, ""))
-            for ref in parcels.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
+            for ref in bundles.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
                 self._say(f"{job.id}: what its workers had left is in {ref}")
             _forget(git, job, folder, [*refs])
         else:
@@ -346,7 +346,7 @@ class JobTry:
         self._try = attempt
         self._recalled = False
         self._job: Job | None = None
-        self._parcels: Parcels | None = None
+        self._bundles: Bundles | None = None
         self._saves = 0
         self._saving: threading.Thread | None = None
         self._folder = ""
@@ -390,15 +390,15 @@ class JobTry:
         root = os.path.join(self._terms.folder, project)
         git = _stand_in(os.path.join(root, "project"))
         remote, refs = str(self._head["remote"]), refs_of(self._head)
-        parcels = self._parcels = Parcels(git=git, remote=remote, project=project, refs=refs)
+        bundles = self._bundles = Bundles(git=git, remote=remote, project=project, refs=refs)
         self._wait_for_room()
         folder = os.path.join(root, "orders", f"{self.id.replace('/', '.')}.{self._try}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._folder = folder
-        job = parcels.take(self._head, folder, os.path.join(root, "places", self.slot))
-        told = {"remote": parcels.remote, "refs": parcels.refs, "own": [*job.own]}
+        job = bundles.take(self._head, folder, os.path.join(root, "places", self.slot))
+        told = {"remote": bundles.remote, "refs": bundles.refs, "own": [*job.own]}
         files.write_json(os.path.join(root, "remote.json"), told)
-        if self._try > 1 and (saved := parcels.saved(job.id)):
+        if self._try > 1 and (saved := bundles.saved(job.id)):
             job = _continued(git, job, saved)
         os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, JOB), job.as_record())
@@ -414,7 +414,7 @@ class JobTry:
         if self.is_leaving and not _is_proven(folder):
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
-        head = self._pushed(lambda: parcels.answer(job, self._try, folder, self._began))
+        head = self._pushed(lambda: bundles.answer(job, self._try, folder, self._began))
         kept = [str(each) for each in files.read_json_if_any(os.path.join(folder, RESULT)).get("rescues") or []]
         _forget(git, job, folder, [each for each in kept if each.startswith("refs/")])
         self._terms.say(f"{self.slot} {job.id}: {head['status']}")
@@ -459,8 +459,8 @@ class JobTry:
 
     def _save(self) -> None:
         """Take a snapshot of the work, and push it in a thread: a recall does not wait for a remote."""
-        job, parcels = self._job, self._parcels
-        assert job is not None and parcels is not None
+        job, bundles = self._job, self._bundles
+        assert job is not None and bundles is not None
         self._saves += 1
         number, spent = self._saves, _spent(job, self._folder)
         try:
@@ -474,7 +474,7 @@ class JobTry:
 
         def push() -> None:
             try:
-                parcels.save(job.id, self._try, "saved", number, taken.commit, spent=spent)
+                bundles.save(job.id, self._try, "saved", number, taken.commit, spent=spent)
             except (HarnessError, OSError) as error:
                 self._terms.say(f"{job.id}: not saved: {error}")
 
@@ -486,8 +486,8 @@ class JobTry:
 
         Report what could not be pushed.
         """
-        job, parcels = self._job, self._parcels
-        assert job is not None and parcels is not None
+        job, bundles = self._job, self._bundles
+        assert job is not None and bundles is not None
         home, workspace = Git(job.home), Workspace(job.workspace)
         try:
             with workspace.locked():
@@ -498,9 +498,9 @@ class JobTry:
             commits = [sha for ref in kept if ref.startswith("refs/") and (sha := home.commit_of(ref))]
             for number, commit in enumerate(commits, self._saves + 1):
                 words = (job.id, self._try, "saved", number, commit)
-                self._pushed(lambda words=words: parcels.save(*words, spent=spent))
+                self._pushed(lambda words=words: bundles.save(*words, spent=spent))
             if spent and not commits:
-                self._pushed(lambda: parcels.leave(job.id, self._try, [], spent))
+                self._pushed(lambda: bundles.leave(job.id, self._try, [], spent))
         except (HarnessError, OSError) as error:
             self._terms.say(f"{job.id}: not saved: {error}")
 

@@ -14,7 +14,7 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.features import questions, records, selection, status
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import CLAIMS_OF_RUN, OPEN_SESSION, PAUSE, FeatureStore
-from agent_harness.session import headline, needs, now, project_view
+from agent_harness.session import needs, now, project_view, status_summary
 from agent_harness.session.project_view import AskedQuestion, Item, Money, Now, PastSession, Read, StatePart
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ class FeatureSource:
         state = read(at.relative(at.session_state), store.state, records.SessionState({}))
         asked = questions.waiting(state, document)
         works_on = status.at_work_on(store, under_way)
-        checked = headline.checked(store.ledger(make=False))
+        checked = status_summary.checked(store.ledger(make=False))
         waiting = {each.feature_id: questions.hint(each) for each in asked}
         done = selection.finalized(document)
         found = status.what_decides(store, document, state, asked)

@@ -11,7 +11,7 @@ from agent_harness.kernel.rate_limits import LimitClock, sentence
 from agent_harness.protocols.features import questions, records, selection
 from agent_harness.protocols.features.layout import FeatureLayout
 from agent_harness.protocols.features.store import FeatureStore
-from agent_harness.session import headline, needs
+from agent_harness.session import needs, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
     passing, total = document.counts()
     asked = questions.waiting(state, document)
     works_on = at_work_on(store, under_way)
-    checked = headline.checked(store.ledger(make=False))
+    checked = status_summary.checked(store.ledger(make=False))
     score = _score(store, state, passing, total)
-    kept = headline.kept(map(outcome, headline.kept_rows(layout.log("sessions.jsonl"))))
+    kept = status_summary.kept(map(outcome, status_summary.kept_rows(layout.log("sessions.jsonl"))))
     found = {
         "project": document.project,
         "root": layout.root,
@@ -58,7 +58,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
         "client_retry": _client_retry(layout) if under_way else None,
         "limits": [each.as_notice() for each in LimitClock().all()],
         "now": _now(store),
-        "claims": headline.claims(store.ledger(make=False)),
+        "claims": status_summary.claims(store.ledger(make=False)),
         "kept": sum(kept.values()),
         "kept_as": kept,
         "parallel": parallel_of(layout),
@@ -125,13 +125,13 @@ def standing(
 ) -> str:
     """Return the state of a feature in the words of all views; ``asked`` are the open questions."""
     states = (
-        (feature.passes and str(feature.id) in checked, headline.CHECKED),
-        (feature.passes, headline.PROVEN),
-        (feature.skipped, headline.SKIPPED),
-        (str(feature.id) in works_on, headline.WORKING),
-        (feature.awaits_person or any(each.feature_id == feature.id for each in asked), headline.NEEDS_YOU),
+        (feature.passes and str(feature.id) in checked, status_summary.CHECKED),
+        (feature.passes, status_summary.PROVEN),
+        (feature.skipped, status_summary.SKIPPED),
+        (str(feature.id) in works_on, status_summary.WORKING),
+        (feature.awaits_person or any(each.feature_id == feature.id for each in asked), status_summary.NEEDS_YOU),
     )
-    return next((state for holds, state in states if holds), headline.OPEN)
+    return next((state for holds, state in states if holds), status_summary.OPEN)
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
@@ -141,7 +141,7 @@ def outcome(row: "Mapping[str, Any]") -> str:
     if row.get("rejected"):
         return "rejected"
     if row.get("asked"):
-        return headline.KEPT_FOR_ANSWER
+        return status_summary.KEPT_FOR_ANSWER
     reason = str(row.get("termination_reason") or "ended")
     return "ended without a claim" if reason == "complete" else f"handed off ({reason.replace('_', ' ')})"
 
@@ -215,10 +215,10 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     """Return the answer, before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
-    asks = headline.first_of(asks, MOST_NAMED, everything=everything)
-    kept, several = headline.kept_text(found["kept_as"]), _at_work(found["parallel"])
+    asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
+    kept, several = status_summary.kept_text(found["kept_as"]), _at_work(found["parallel"])
     heard = _now_lines("", [each for each in found["now"] if each["alive"] or found["open_session"]])
-    return headline.lines(
+    return status_summary.lines(
         name=found["project"] or os.path.basename(found["root"]),
         proven=features["passing"] - len(found["checked"]),
         checked=len(found["checked"]),
@@ -244,7 +244,7 @@ def glance(found: "Mapping[str, Any]") -> str:
     resting = "needs you" if found["needs"] else "idle"
     doing = doing or ("done" if features["total"] and features["passing"] == features["total"] else resting)
     unknown = costs["nothing_reported"] or (costs["sessions_of_unknown_price"] and not costs["total_usd"])
-    return headline.glance(
+    return status_summary.glance(
         name=found["project"] or os.path.basename(found["root"]),
         proven=features["passing"] - len(found["checked"]),
         checked=len(found["checked"]),
@@ -261,7 +261,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
     first, removes = comes_first(found), found["last_run"].get("command")
     rows: tuple[tuple[object, str], ...] = (
         (first, first or ""),
-        (at_work, headline.AT_WORK),
+        (at_work, status_summary.AT_WORK),
         (removes, str(removes)),
         (features["total"] and features["passing"] == features["total"], "harness report --open"),
         (waits and not found["feature"], f"harness manual-verify --feature {waits[0]}" if waits else ""),
@@ -287,7 +287,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
     """Return the text about the cost; ``None`` before anything was spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
-        return headline.NOT_REPORTED
+        return status_summary.NOT_REPORTED
     if not costs["total_usd"]:
         return None
     least = "at least " if unknown else ""
@@ -339,10 +339,10 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
         for each in found["skipped_features"]
     ]
     for part in (alerts, skipped):
-        rows += headline.first_of(part, MOST_NAMED, everything=everything)
+        rows += status_summary.first_of(part, MOST_NAMED, everything=everything)
     rows += _question_lines(found["questions"] if everything else found["questions"][:MOST_NAMED])
     if waits := [f"Feature #{i}" for i in found["awaiting_manual"]]:
-        rows.append(f"To be verified by you: {headline.names(waits, MOST_NAMED, everything=everything)}")
+        rows.append(f"To be verified by you: {status_summary.names(waits, MOST_NAMED, everything=everything)}")
     if found["handoff"]:
         rows.append("You have taken over. To let agents continue: harness takeback")
     if paused := found["paused"]:
@@ -366,7 +366,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
     if left is None:
         return []
     items = [*(f"#{i} (proven)" for i in left["proven"]), *(f"#{i}" for i in left["begun"])]
-    told = headline.names(items, MOST_NAMED, everything=everything)
+    told = status_summary.names(items, MOST_NAMED, everything=everything)
     return [f"Left by a run with several agents: {told}. To continue: {left['next']}"]
 
 
@@ -505,7 +505,7 @@ def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
 def _cost_lines(costs: "Mapping[str, Any]") -> list[str]:
     last, unknown = costs["last_session_usd"], costs["sessions_of_unknown_price"]
     if costs["nothing_reported"]:
-        return [f"Costs: {headline.NOT_REPORTED}"]
+        return [f"Costs: {status_summary.NOT_REPORTED}"]
     rows = [f"Costs: ${costs['total_usd']:.2f} total, {'unknown' if last is None else f'${last:.2f}'} last session"]
     if costs["verified"] and (costs["total_usd"] or unknown):
         least = "at least " if unknown else ""

@@ -31,7 +31,7 @@ from agent_harness.kernel.git import own_output
 from agent_harness.kernel.json import JsonObject
 from agent_harness.protocols.tasklist import selection, status
 from agent_harness.protocols.tasklist.attempts import final_look, recover, verbs
-from agent_harness.protocols.tasklist.claims import claim, leases, sessions, surroundings
+from agent_harness.protocols.tasklist.claims import claim, environment_inventory, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.records import ADD
 from agent_harness.protocols.tasklist.work import Attempted, AttemptTerms, attempt, now_path
@@ -89,7 +89,7 @@ class PartOfRun:
     """Run with one attempt of one slot, beside other slots; another process makes the next attempt."""
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
-    is_closed_later: bool  # the end of the whole run closes the records: ``surroundings.close``
+    is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
     first_look: tuple[str, str, str]  # arguments of ``FirstLook`` for all slots
 
 
@@ -166,7 +166,7 @@ def run(
         finally:
             dispatcher.rest()
             with stop.held():
-                surroundings.rest(worker, is_left_open=part is not None and part.is_closed_later)
+                environment_inventory.rest(worker, is_left_open=part is not None and part.is_closed_later)
                 ended = sessions.end(worker)
     following = next_command(worker)
     say(ending.message)
@@ -203,7 +203,7 @@ def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tupl
             if not dispatcher.patience.waits(refusal):
                 code, hint = refusal.exit_code, refusal.hint
                 return terms.agent, _Ending(reason=refusal.code, exit_code=code, message=refusal.message, hint=hint)
-            surroundings.rest(worker)
+            environment_inventory.rest(worker)
             with now.waiting(now_path(worker, terms.counts), refusal):
                 waited = dispatcher.wait(refusal, _Present(worker, terms))
             if not waited:

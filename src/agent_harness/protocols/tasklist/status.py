@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist import (
 )
 from agent_harness.protocols.tasklist.claims import leases
 from agent_harness.protocols.tasklist.records import ADD, BROKEN
-from agent_harness.session import headline, needs
+from agent_harness.session import needs, status_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
         "now": _now_records(layout),
         "parallel": _parallel(layout),
         "log": progress.tail(layout, tail),
-        "claims": headline.claims(proven.ledger(layout, make=False)),
+        "claims": status_summary.claims(proven.ledger(layout, make=False)),
         **({"tasks": [_row(task, marked, checked) for task in state.tasks]} if tasks else {}),
     }
     last_run = last_run_of(layout, state)
@@ -256,17 +256,21 @@ def _claim_of(task: Task) -> JsonObject:
 def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
     """Return the state of a task in the words of all views; ``failed`` set by a person stays."""
     if task.question:
-        return headline.NEEDS_YOU
+        return status_summary.NEEDS_YOU
     if task.id in unproven:
-        return headline.UNPROVEN
+        return status_summary.UNPROVEN
     if task.status == "failed" and task.given_up and task.blocked_only:
-        return headline.BLOCKED
+        return status_summary.BLOCKED
     if task.status == "completed" and task.id in checked:
-        return headline.CHECKED
-    return _STANDINGS.get(task.status, headline.OPEN)
+        return status_summary.CHECKED
+    return _STANDINGS.get(task.status, status_summary.OPEN)
 
 
-_STANDINGS = {"completed": headline.PROVEN, "in_progress": headline.WORKING, "failed": headline.FAILED}
+_STANDINGS = {
+    "completed": status_summary.PROVEN,
+    "in_progress": status_summary.WORKING,
+    "failed": status_summary.FAILED,
+}
 
 
 def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> JsonObject:
@@ -297,7 +301,7 @@ def head(found: JsonObject) -> list[str]:
 
         doing = now.lines(heard)
     rescues = found["rescues"]
-    return headline.lines(
+    return status_summary.lines(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
         checked=len(found["checked"]),
@@ -318,7 +322,7 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
-        return headline.AT_WORK
+        return status_summary.AT_WORK
     return next_command(
         state,
         paused=found["paused"],
@@ -338,7 +342,7 @@ def glance(found: JsonObject) -> str:
     is_done = counts["total"] and _proven(found) + len(found["checked"]) == counts["total"]
     doing = doing or ("done" if is_done else resting)
     unknown = costs and costs["attempts_of_unknown_cost"] == costs["attempts"]
-    return headline.glance(
+    return status_summary.glance(
         name=os.path.basename(found["root"]),
         proven=_proven(found),
         checked=len(found["checked"]),
@@ -358,7 +362,7 @@ def _cost(costs: JsonObject | None) -> str | None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
     if unknown == count:
-        return f"{headline.NOT_REPORTED}; counted as ${costs['assumed_usd']:.2f}"
+        return f"{status_summary.NOT_REPORTED}; counted as ${costs['assumed_usd']:.2f}"
     least = "at least " if costs["attempts_of_unknown_cost"] else ""
     each = f", {least}${costs['per_completed_usd']:.2f} for each proven" if costs["completed"] else ""
     silent = f"; {unknown} of {count} attempts without a cost, counted as ${costs['assumed_usd']:.2f}"
@@ -397,7 +401,7 @@ def lines(
         from agent_harness.session import now
 
         told = [f"Now: {line}" for line in now.lines(heard)]
-        text += headline.first_of(told, MOST_NAMED, everything=everything)
+        text += status_summary.first_of(told, MOST_NAMED, everything=everything)
     text += _parallel_lines(found["parallel"], everything=everything)
     text += _warnings(found, everything=everything, hooks=hooks)
     text += _task_lines(found, columns or COLUMNS, everything=everything)
@@ -413,7 +417,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
         return [_task_line(row) for row in rows]
     chosen = _what_matters(found, rows)
     said = f"... and {len(rows) - len(chosen)} more" if chosen else f"All {len(rows)}"
-    return [*(_task_line(row, columns) for row in chosen), f"{said}: {headline.ALL}"]
+    return [*(_task_line(row, columns) for row in chosen), f"{said}: {status_summary.ALL}"]
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
@@ -432,10 +436,10 @@ def _task_line(row: JsonObject, columns: int = 0) -> str:
 
     With ``columns`` the title is cut so that the line has at most so many, and the last error is left out.
     """
-    is_parked = row["state"] == headline.NEEDS_YOU
+    is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
     end = f" ({row['attempts']}/{row['max_attempts']})"
-    if row["state"] == headline.FAILED:
+    if row["state"] == status_summary.FAILED:
         end += "  will be retried" if row["is_retried"] else "  failed for good"
     elif row["status"] in ("completed", "failed") and not is_parked:
         end += f"  {row['state']}"
@@ -448,7 +452,7 @@ def _task_line(row: JsonObject, columns: int = 0) -> str:
 
 def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool]) -> list[str]:
     def names(ids: list[str]) -> str:
-        return headline.names(ids, MOST_NAMED, everything=everything)
+        return status_summary.names(ids, MOST_NAMED, everything=everything)
 
     text = []
     if session := found["session"]:
@@ -459,11 +463,11 @@ def _warnings(found: JsonObject, *, everything: bool, hooks: Callable[[], bool])
     if unproven := found["unproven"]:
         text.append(f"Completed but not proven by the harness: {names(unproven)}. To check: harness session start")
     checked = [f"Checked, not proven: {name}: {why}" for name, why in found["checked"].items()]
-    text += headline.first_of(checked, MOST_NAMED, everything=everything)
+    text += status_summary.first_of(checked, MOST_NAMED, everything=everything)
     if not found["active"] and found["work_left"] and hooks():
         text.append("Hooks are off in this project. To turn them on: harness activate")
     findings = [f"CONFIG {each['field']}: {each['message']}" for each in found["findings"]]
-    return [*text, *headline.first_of(findings, MOST_FINDINGS, everything=everything), ""]
+    return [*text, *status_summary.first_of(findings, MOST_FINDINGS, everything=everything), ""]
 
 
 # ---- costs: one row for each attempt ---------------------------------------------------------------------------------

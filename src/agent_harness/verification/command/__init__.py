@@ -6,7 +6,7 @@
   ``starts_python`` whether an interpreter of it has a part in it.
 """
 
-from agent_harness.verification.command.surroundings import (
+from agent_harness.verification.command.environment_inventory import (
     Differences,
     FirstLook,
     InstalledRecord,

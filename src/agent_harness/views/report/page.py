@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_harness.kernel.json import JsonObject
-from agent_harness.session.headline import counted_words
 from agent_harness.session.project_view import span
+from agent_harness.session.status_summary import counted_words
 from agent_harness.views.report.charts import figures, folded, rows_of_bars, steps
 from agent_harness.views.report.html import E, Element, render
 from agent_harness.views.report.values import MOST_SESSIONS

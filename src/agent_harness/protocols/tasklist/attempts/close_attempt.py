@@ -22,7 +22,7 @@ from agent_harness.protocols.tasklist import (
 from agent_harness.protocols.tasklist.attempts import left_by_turn, rollback, validation
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of, note
 from agent_harness.protocols.tasklist.attempts.rollback import RollbackOutcome
-from agent_harness.protocols.tasklist.claims import leases, surroundings
+from agent_harness.protocols.tasklist.claims import environment_inventory, leases
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import CHECKED
 from agent_harness.session import ledger
@@ -103,7 +103,7 @@ def completed(
         return completed_answer(change.state, own)
 
     answer = worker.store.change(act)
-    surroundings.note_end(worker, task, completed=True)
+    environment_inventory.note_end(worker, task, completed=True)
     return answer | word_of(verdict)
 
 
@@ -171,7 +171,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
         return {**failed_answer(change.state, own), **back.as_record(), **ended}
 
     answer = worker.store.change(act)
-    surroundings.note_end(worker, task, completed=False)
+    environment_inventory.note_end(worker, task, completed=False)
     if refused:
         refused.data.update(answer)
         raise refused
@@ -218,7 +218,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
         return {"task_id": own.id, "status": own.status, "attempts": own.attempts, **back.as_record()}
 
     answer = worker.store.change(act)
-    surroundings.note_end(worker, task, completed=False)
+    environment_inventory.note_end(worker, task, completed=False)
     return answer
 
 

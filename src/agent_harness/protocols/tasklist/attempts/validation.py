@@ -16,7 +16,7 @@ from agent_harness.protocols.tasklist import proven
 from agent_harness.protocols.tasklist.attempts import completed_proofs
 from agent_harness.protocols.tasklist.attempts.attempt import folder_of
 from agent_harness.protocols.tasklist.attempts.commits import fingerprint
-from agent_harness.protocols.tasklist.claims import surroundings
+from agent_harness.protocols.tasklist.claims import environment_inventory
 from agent_harness.protocols.tasklist.claims.worker import LeaseKeeper
 from agent_harness.protocols.tasklist.records import IN_PLACE, WORKTREE
 from agent_harness.verification.command.folder import KeptFiles, judge_folder, run_in_place
@@ -176,7 +176,7 @@ def _own_files(work: "AttemptWork") -> Finding:
 
 def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
     check, stop = check_of(task, terms, _of_open_tasks(worker, task)), LeaseKeeper(worker, task)
-    check = replace(check, installed=surroundings.since(worker, task))
+    check = replace(check, installed=environment_inventory.since(worker, task))
     if work is None:
         kept = KeptFiles.from_record(terms.files) if terms.files is not None else None
         return judge_folder(folder_of(worker), check, kept=kept, stop=stop)
@@ -207,7 +207,7 @@ def _with_earlier(
     folder, stop, installed = (
         Git(work.attempt.place.folder),
         LeaseKeeper(worker, task),
-        surroundings.since(worker, task),
+        environment_inventory.since(worker, task),
     )
     passing: list[str] = []
     left = task.timeout_seconds
@@ -285,7 +285,9 @@ def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
     """Return why this work is rejected without a run; empty if it is not."""
     terms = proven.terms(worker.layout, worker.store.read(), task)
-    check = replace(check_of(task, terms, _of_open_tasks(worker, task)), installed=surroundings.since(worker, task))
+    check = replace(
+        check_of(task, terms, _of_open_tasks(worker, task)), installed=environment_inventory.since(worker, task)
+    )
     git = Git(work.attempt.place.folder)
     found = examine_command(git, check, base=work.attempt.snapshot.commit, candidate=work.full)
     return [finding.message for finding in found if finding.severity == CRITICAL]
@@ -297,7 +299,7 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
         return None
     wished = worker.store.read().config.sandbox
     check = check_of(task, proven.ClaimTerms(IN_PLACE, "off", sandbox=wished))
-    verdict = run_in_place(folder_of(worker), replace(check, installed=surroundings.since(worker, task)))
+    verdict = run_in_place(folder_of(worker), replace(check, installed=environment_inventory.since(worker, task)))
     return _outcome(worker, task, None, verdict, settings_from(wished))
 
 

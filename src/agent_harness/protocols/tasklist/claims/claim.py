@@ -136,9 +136,9 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
         return None  # the claim itself says what is wrong
     if task.status not in ("pending", "failed"):
         return None
-    from agent_harness.protocols.tasklist.claims import surroundings
+    from agent_harness.protocols.tasklist.claims import environment_inventory
 
-    surroundings.look(worker, task)
+    environment_inventory.look(worker, task)
     return _baseline(worker, task, request.dirty)
 
 
@@ -380,10 +380,10 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
     if not worker.git and all(name.startswith(own) for name in os.listdir(worker.layout.root)):
         return None  # nothing is there but the harness's own files: the claim need not load the guard
     from agent_harness.protocols.tasklist.attempts.attempt import folder_of
-    from agent_harness.protocols.tasklist.claims import surroundings
+    from agent_harness.protocols.tasklist.claims import environment_inventory
     from agent_harness.verification.command.folder import keep
 
-    surroundings.look(worker, task)
+    environment_inventory.look(worker, task)
     return keep(folder_of(worker), task.validation_command).as_record()
 
 

@@ -25,7 +25,7 @@ from agent_harness.parallel.run import preview_lines as lines_of
 from agent_harness.protocols.tasklist import lifecycle, publish, run
 from agent_harness.protocols.tasklist.attempts import recover
 from agent_harness.protocols.tasklist.attempts.attempt import place_of
-from agent_harness.protocols.tasklist.claims import leases, sessions, surroundings
+from agent_harness.protocols.tasklist.claims import environment_inventory, leases, sessions
 from agent_harness.protocols.tasklist.claims.worker import Worker
 from agent_harness.protocols.tasklist.parallel.project_port import (
     TaskListProjectPort,
@@ -107,7 +107,7 @@ def run_parallel(
 def _close_looks(folder: str, prefix: str) -> None:
     """Close the records of installed packages that attempts have left open for the next of their slot."""
     for workspace in workspaces.existing(os.path.join(folder, "places")):
-        surroundings.close(os.path.join(workspace.folder, prefix), workspace.name)
+        environment_inventory.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:

@@ -62,7 +62,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parcels:
+class Bundles:
     """Jobs and results of one project, exchanged between a repository here and the remote."""
 
     git: Git
