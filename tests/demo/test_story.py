@@ -139,7 +139,7 @@ def test_the_end_sets_claims_against_verdicts(tmp_path: Path) -> None:
     text = out.getvalue()
     for wanted in (
         "FALSE",
-        "sent back",
+        "returned to the agent",
         "BROKE OLDER TESTS",
         "refs/harness/rolled-back/7",
         "killed; kept as WIP",

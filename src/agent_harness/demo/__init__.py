@@ -1,6 +1,6 @@
-"""``harness demo``: a scripted agent builds a small program, and the harness catches its lie before your eyes.
+"""``harness demo``: a scripted agent builds a small program while the user watches, and the harness rejects its lie.
 
-The demo from start to end: set up the folder, run the harness, kill it once, start it again, report the end.
+The demo sets up a folder, runs the harness, kills the harness once, starts it again and reports the result.
 """
 
 import json
@@ -28,13 +28,14 @@ _IDENTITY = (("user.name", "Scripted Agent"), ("user.email", "agent@localhost"),
 
 @click.command(epilog="Example:  harness demo --plain", short_help="Watch a scripted agent build a small project.")
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--plain", is_flag=True, help="Plain lines for logs instead of the live view.")
+@click.option("--plain", is_flag=True, help="Print plain lines instead of the live view.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout at the end.")
 def demo(path: Path | None, plain: bool, as_json: bool) -> int:
     """Build a small real program over several sessions, in a new folder that is kept.
 
-    The agent is scripted: no model is called and nothing is spent. On the way it lies, breaks an older feature, and
-    the harness itself is killed; the end shows every claim against its verdict.
+    The agent is scripted: no model is called and nothing is spent. During the demo the agent lies once and breaks an
+    older feature once, and the harness itself is killed. At the end a table shows each claim of the agent and its
+    verdict.
     """
     return show(path, plain=plain, as_json=as_json)
 
@@ -62,7 +63,7 @@ def _folder(path: Path | None) -> Path:
     path = path.expanduser().absolute()
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is in use; the demo wants a new or an empty folder", hint="harness demo")
+            raise UsageError(f"{path} is in use; choose a new or an empty folder", hint="harness demo")
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be created: {error.strerror}", hint="harness demo") from None
@@ -78,10 +79,10 @@ _HALF_WRITTEN = "src/shorty/cli.py"
 def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
     """Run the demo in a new folder, which is kept; return 0 only if everything ended as promised.
 
-    ``path`` must not exist or be empty; without it a folder below the system's temporary folder is made. ``plain``
-    prints lines instead of a live view, the default if stdout is not a terminal. ``as_json`` prints one object on
-    stdout and the lines on stderr. Raises ``UsageError`` for a folder that is in use and ``ToolMissing`` if git or
-    pytest is missing and cannot be installed; nothing is started then, and no folder is left.
+    ``path`` must be missing or empty; without ``path`` the folder is created below the system's temporary folder.
+    ``plain`` prints lines instead of a live view; this is the default if stdout is not a terminal. ``as_json`` prints
+    one object on stdout and the lines on stderr. Raises ``UsageError`` if the folder is in use, and ``ToolMissing`` if
+    git or pytest is missing and cannot be installed. After an error nothing was started and no folder is left.
     """
     children.require_git()
     place = prepare(path)
@@ -101,7 +102,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
             with view:
                 performance = Performance(place, view)
                 performance.play()
-                view.note("Looking at what the project itself says")
+                view.note("Checking the finished project")
                 judged = promises.examine(place, performance.killed_exit_code)
             ending = report.DemoEnding.of(place, judged, time.monotonic() - started)
     except KeyboardInterrupt:
@@ -116,7 +117,7 @@ def show(path: Path | None, *, plain: bool, as_json: bool) -> int:
 
 @dataclass
 class Performance:
-    """Child processes of one demo, one after the other, watched."""
+    """The commands of one demo, run as child processes one after the other and shown in a view."""
 
     place: DemoLayout
     view: DemoView
@@ -130,13 +131,13 @@ class Performance:
         self._half_written_at: float | None = None
 
     def play(self) -> None:
-        """Run all commands, to the end or to the first failure."""
+        """Run all commands of the demo; stop at the first command that fails."""
         if self._run("init", "--spec", self.place.spec.name) != 0:
             return
         if self._run("run", "--until-done", kill=True) != -signal.SIGKILL:
             return
         self._run("status")
-        self.view.note("The same command once more. It finds what the dead harness left.")
+        self.view.note("The same command again: it resumes the work of the killed harness.")
         self._run("run", "--until-done")
 
     def _run(self, *arguments: str, kill: bool = False) -> int | None:
@@ -168,7 +169,7 @@ class Performance:
         self.view.tick(self.story)
 
     def _titles(self) -> dict[int, str]:
-        """Return id and description of each feature, once the plan exists."""
+        """Return the id and description of each feature; empty until the plan exists."""
         try:
             found = FeatureList(files.read_json(self.place.state.features)).features
         except (HarnessError, OSError):
@@ -176,7 +177,7 @@ class Performance:
         return {f.id: printable(f.description, 60) for f in found if f.has_id}
 
     def _listen(self) -> None:
-        """Pass on the output of the current session's agent."""
+        """Pass the output of the current session's agent to the view."""
         now = self.story.now
         if now and (self._transcript is None or self._transcript[0] != now.number):
             self._transcript = (now.number, Follow(Path(self.place.state.transcript(now.number))))
@@ -185,7 +186,9 @@ class Performance:
                 self.view.agent(line)
 
     def _is_half_way(self) -> bool:
-        """Return True if the agent of the session to be killed wrote half of its code some time ago."""
+        """Return True if the agent in the session to be killed has written half of its code, and some time has passed
+        since.
+        """
         now = self.story.now
         if not (now and now.feature_id == promises.KILLED and (self.place.project / _HALF_WRITTEN).exists()):
             return False

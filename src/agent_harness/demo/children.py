@@ -34,7 +34,7 @@ NAME = "shorty"
 
 @dataclass(frozen=True)
 class DemoLayout:
-    """The paths of one demo."""
+    """Paths of the files and folders of one demo."""
 
     root: Path
 
@@ -60,12 +60,12 @@ class DemoLayout:
 
     @property
     def python(self) -> Path:
-        """Folder of the demo's own Python with pytest."""
+        """Folder of the virtual environment that the demo creates if this Python has no pytest."""
         return self.root / "python"
 
     @property
     def state(self) -> FeatureLayout:
-        """Files of the harness in the project."""
+        """Layout of the harness's files in the demo project."""
         return FeatureLayout(self.project)
 
 
@@ -92,16 +92,17 @@ def require_git() -> None:
 
 
 def has_pytest() -> bool:
-    """Return True if the Python of the built project's settings can run its tests."""
+    """Return True if the ``python3`` that the demo project will use has pytest 8.4 or newer."""
     env = environment()
     python = shutil.which("python3", path=env["PATH"]) or sys.executable
     return subprocess.run([python, "-c", _HAS_PYTEST], capture_output=True, env=env, check=False).returncode == 0
 
 
 def add_python(place: DemoLayout) -> None:
-    """Install a Python with pytest in the demo's folder; the demo's children find it first.
+    """Create a virtual environment with pytest in the demo's folder; the demo's child processes find it first on PATH.
 
-    Fetched with uv if it is on PATH, else with pip. ``ToolMissing`` if that fails; the folder is gone then.
+    pytest is fetched with uv if uv is on PATH, else with pip. If that fails, the folder is removed and ``ToolMissing``
+    is raised.
     """
     python = str(place.python / "bin" / "python")
     if uv := shutil.which("uv"):
@@ -128,7 +129,9 @@ def add_python(place: DemoLayout) -> None:
 
 
 def environment(place: DemoLayout | None = None) -> dict[str, str]:
-    """Return the variables of every child, without the harness's settings; a Python with pytest is first on PATH."""
+    """Return the environment variables of every child process: no harness settings, and a Python with pytest first on
+    PATH.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "GIT_", "PYTEST_"))}
     own = [str(place.python / "bin")] if place is not None and place.python.exists() else []
     kept["PATH"] = os.pathsep.join([*own, str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
@@ -139,7 +142,7 @@ def environment(place: DemoLayout | None = None) -> dict[str, str]:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Return the output of plain ``git`` in ``folder``; ``HarnessError`` if it fails."""
+    """Return the output of a ``git`` command in ``folder``; raise ``HarnessError`` if the command fails."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -150,7 +153,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 class Child:
-    """One running ``harness`` command; its output, both streams together, is read line by line without blocking."""
+    """One running ``harness`` command; its stdout and stderr are read together, line by line, without blocking."""
 
     def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> None:
         self.arguments = tuple(arguments)
@@ -174,16 +177,16 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """``None`` while it runs, and the negative number of a signal that ended it."""
+        """Exit code of the command; ``None`` while the command runs, and negative if a signal ended it."""
         return self._process.poll()
 
     @property
     def over(self) -> bool:
-        """True if it has ended and every line was returned."""
+        """True if the command has ended and all of its output lines were returned."""
         return self.exit_code is not None and not self._reader.is_alive() and self._lines.empty()
 
     def lines(self) -> list[str]:
-        """Return its output since the last call."""
+        """Return the output lines since the last call."""
         found = []
         while True:
             try:
@@ -192,12 +195,12 @@ class Child:
                 return found
 
     def kill(self) -> None:
-        """Send SIGKILL to this one process, as the kernel or a person would; its children are not touched."""
+        """Send SIGKILL to the harness process alone, as the kernel or a user would; do not signal its children."""
         os.kill(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """End it as Ctrl-C does, then harder; it is gone at return."""
+        """End the command with SIGINT, then with stronger signals; the command has exited when this returns."""
         for way, patience in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             if self.exit_code is not None:
                 return

@@ -1,4 +1,6 @@
-"""Promises of the demo, checked in the finished project itself: its git, its features, its journal."""
+"""Promises of the demo, checked in the finished project: in its git history, its feature list and its events
+journal.
+"""
 
 import json
 import re
@@ -14,7 +16,7 @@ from agent_harness.kernel import journal, owner
 from agent_harness.protocols.features.api import FeatureList
 
 LIE, HALF_DONE, KILLED, REGRESSION = 2, 3, 4, 5
-"""Features at which the agent lies, stops half-way, loses its harness, and breaks an older feature."""
+"""Features at which the agent lies, stops half-way, has its harness killed, and breaks an older feature."""
 
 _CODES = "src/shorty/codes.py"
 _LIMIT_SECONDS = 300.0
@@ -22,7 +24,7 @@ _LIMIT_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One promise of the demo, True if it is kept, and the observation."""
+    """One promise of the demo: its text, whether it was kept, and what was observed."""
 
     name: str
     kept: bool
@@ -31,7 +33,7 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class KilledRun:
-    """A finished project, and the exit code of the killed harness."""
+    """A finished demo project, and the exit code of the harness that was killed."""
 
     place: DemoLayout
     story: Story
@@ -39,7 +41,7 @@ class KilledRun:
 
 
 def examine(place: DemoLayout, killed_exit_code: int | None) -> list[Promise]:
-    """Return every promise, checked on disk; a promise that cannot be checked is not kept."""
+    """Return every promise, checked on disk; a promise that cannot be checked counts as not kept."""
     story = told(journal.read(place.state.log("events.jsonl")))
     ending = KilledRun(place=place, story=story, killed_exit_code=killed_exit_code)
     return [_judged(name, look, ending) for name, look in _PROMISES]
@@ -49,7 +51,7 @@ def _judged(name: str, look: "Callable[[KilledRun], tuple[bool, str]]", ending: 
     try:
         kept, seen = look(ending)
     except (HarnessError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
-        kept, seen = False, f"could not be looked at: {error}"
+        kept, seen = False, f"could not be checked: {error}"
     return Promise(name=name, kept=kept, seen=seen)
 
 
@@ -129,7 +131,7 @@ def _nothing_runs(ending: KilledRun) -> tuple[bool, str]:
 
 
 def _continued(sessions: list[DemoSession]) -> bool:
-    """Return True if the second session continued and proved the first one's work."""
+    """Return True if the second session continued the work of the first session and proved it."""
     return [s.prompt_type for s in sessions[1:]] == ["continuation"] and sessions[1].ending == "proven"
 
 
@@ -146,9 +148,9 @@ _PROMISES: tuple[tuple[str, Callable[[KilledRun], tuple[bool, str]]], ...] = (
     ("the tests of the program pass", _tests_pass),
     ("the lie was rejected, then made true", _lie_rejected),
     ("the regression was rolled back, nothing lost", _regression_rolled_back),
-    ("the killed harness went on where it was", _kill_survived),
+    ("the killed harness resumed its work", _kill_survived),
     ("the half-done feature was continued", _half_continued),
-    ("features came in the order of their needs", _in_order),
+    ("features were proven in dependency order", _in_order),
     ("clean tree, and pushed", _clean_and_pushed),
     ("no process is left", _nothing_runs),
 )

@@ -1,7 +1,7 @@
 """Views of the demo.
 
-While it runs: plain lines for logs, or a live view for a terminal. Before and after: claims against verdicts, promises,
-paths to look at.
+While the demo runs: plain lines for logs, or a live view for a terminal. At the end: a table of claims and verdicts,
+the promises, and the paths of the demo's files.
 """
 
 import json
@@ -34,7 +34,7 @@ _MOST_LINES = 14
 
 STYLES = {
     "open": "",
-    "at work": "cyan",
+    "running": "cyan",
     "claimed": "yellow",
     "half done": "magenta",
     "rejected": "bold red",
@@ -49,22 +49,22 @@ STYLES = {
 
 
 class DemoView(ABC):
-    """Receiver of the demo's events; ``tick`` comes several times a second."""
+    """Receiver of the demo's events; ``tick`` is called several times a second."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Show a note of the demo itself."""
+        """Show a message of the demo."""
 
     @abstractmethod
     def harness(self, line: str) -> None:
-        """Show a line of the harness."""
+        """Show an output line of the harness."""
 
     @abstractmethod
     def agent(self, line: str) -> None:
-        """Show a line of the agent or of its commands."""
+        """Show an output line of the agent."""
 
     def tick(self, story: Story) -> None:
-        """Update the view; the story may have grown."""
+        """Update the view after new events."""
         return
 
     def __enter__(self) -> Self:
@@ -100,9 +100,9 @@ class Plain(DemoView):
 
 
 class Picture(DemoView):
-    """Live view: the features with their state, the current session with the agent's text, and the harness's decisions.
+    """Live view: the features with their states, the agent's text in the current session, and the harness's decisions.
 
-    It is as high as the terminal allows: long lines are cut, and old ones leave first.
+    The view is as high as the terminal allows. Long lines are cut, and the oldest lines disappear first.
     """
 
     def __init__(self, console: Console) -> None:
@@ -137,7 +137,7 @@ class Picture(DemoView):
         self._story = story
 
     def render(self) -> RenderableType:
-        """Return the present content of the view."""
+        """Return the current content of the live view."""
         features = len(self._story.titles) or 1
         left = self._console.height - features - 8  # the head, six lines of frames, and the cursor's line
         said = max(1, min(left // 3, 7))
@@ -158,7 +158,7 @@ class Picture(DemoView):
         for feature_id, title in self._story.titles.items():
             word = self._story.features.get(feature_id, "open")
             table.add_row(Text(f"#{feature_id}"), Text(word, style=STYLES.get(word, "")), Text(title))
-        content = table if self._story.titles else Text("being planned from SPEC.md")
+        content = table if self._story.titles else Text("planning from SPEC.md")
         return Panel(content, title="Features", title_align="left")
 
     def _session_title(self) -> str:
@@ -170,7 +170,7 @@ class Picture(DemoView):
 
 
 def _frame(title: str, lines: Sequence[Text], height: int, style: str) -> Panel:
-    """Return the last lines, in a frame of constant height."""
+    """Return the last lines of a text, in a frame of constant height."""
     shown = list(lines)[-height:]
     shown += [Text("")] * (height - len(shown))
     return Panel(Group(*shown), title=title, title_align="left", border_style=style)
@@ -210,7 +210,7 @@ _VERDICTS = {"verified": "true", "rejected": "FALSE", "regression": "BROKE OLDER
 
 @dataclass(frozen=True, kw_only=True)
 class DemoEnding:
-    """Result of one demo."""
+    """Result of one demo: the sessions, the promises, the duration and the costs."""
 
     place: DemoLayout
     story: Story
@@ -226,11 +226,11 @@ class DemoEnding:
 
     @property
     def kept(self) -> bool:
-        """True if every promise is kept."""
+        """True if every promise was kept."""
         return all(promise.kept for promise in self.promises)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object of ``--json``."""
+        """Return the object that ``harness demo --json`` prints."""
         return {
             "ok": self.kept,
             "path": str(self.place.root),
@@ -247,7 +247,7 @@ class DemoEnding:
 
 
 def opening(console: Console, place: DemoLayout) -> None:
-    """Print an introduction."""
+    """Print the introduction of the demo."""
     console.print(Text("harness demo: an agent builds a URL shortener, feature by feature.", style="bold"))
     console.print(Text(SCRIPTED))
     console.print(Text("On the way it lies, stops half-way, breaks an older feature, and its harness is killed."))
@@ -255,20 +255,20 @@ def opening(console: Console, place: DemoLayout) -> None:
 
 
 def interrupted(console: Console, place: DemoLayout) -> None:
-    """Print the message after Ctrl-C."""
+    """Print a message after Ctrl-C, with the folder that is kept."""
     console.print(
         Text(f"\nStopped; every process of the demo has ended. The folder is kept: {place.root}"), soft_wrap=True
     )
 
 
 def closing(console: Console, ending: DemoEnding) -> None:
-    """Print the tables at the end, and the next commands."""
+    """Print the tables of claims and promises, and the next commands."""
     console.print()
     console.print(_claims(ending.story.sessions, console.width))
     console.print(_promises(ending.promises))
     cost = "unknown" if ending.cost_usd is None else f"${ending.cost_usd:.2f}"
     console.print(
-        Text(f"{len(ending.story.sessions)} sessions in {ending.seconds:.0f} s; costs by the script: {cost}.")
+        Text(f"{len(ending.story.sessions)} sessions in {ending.seconds:.0f} s; costs from the script: {cost}.")
     )
     console.print(Text(SCRIPTED))
     differs = [promise for promise in ending.promises if not promise.kept]
@@ -287,11 +287,11 @@ def closing(console: Console, ending: DemoEnding) -> None:
 
 
 WIDE = 100
-"""Least width at which every text of the table of claims fits on one line or two."""
+"""Minimum terminal width at which each cell of the table of claims fits on one or two lines."""
 
 
 def _claims(sessions: list[DemoSession], width: int) -> RenderableType:
-    """Return claims and verdicts: a table, or on a narrow terminal a block for each session with whole numbers."""
+    """Return claims and verdicts: a table, or one block of text for each session on a narrow terminal."""
     if width < WIDE:
         lines = [Text("Claims and verdicts", style="italic"), Text()]
         return Group(*lines, *(line for session in sessions for line in _block(session)))
@@ -314,14 +314,14 @@ def _block(session: DemoSession) -> Iterator[RenderableType]:
 
 
 def with_a_real_agent(place: DemoLayout) -> str:
-    """Return the line that makes a real agent build the same program."""
+    """Return a shell command that lets a real agent build the same program."""
     spec = shlex.quote(str(place.spec))
     ours = _program()
     return f"export HARNESS_AGENT='command:YOUR-AGENT'; {ours} init --spec {spec} && {ours} run --until-done"
 
 
 def _program() -> str:
-    """Return the command name of the harness, or its path if PATH does not have it, as after `make`."""
+    """Return the command name ``harness``, or its full path if it is not on PATH (after `make`, for example)."""
     return "harness" if shutil.which("harness") else shlex.quote(str(Path(sys.executable).with_name("harness")))
 
 
@@ -331,8 +331,8 @@ def _where_to_look(ending: DemoEnding) -> Iterator[tuple[str, str]]:
     yield "status", f"cd {project} && {_program()} status"
     for session in ending.story.sessions:
         if session.rescue_ref:
-            yield "taken away", f"git -C {project} log -p {session.rescue_ref}"
-    yield "what happened", str(ending.place.state.log("events.jsonl"))
+            yield "rolled back", f"git -C {project} log -p {session.rescue_ref}"
+    yield "events", str(ending.place.state.log("events.jsonl"))
     yield "the log", str(ending.place.log)
     yield "the script", str(ending.place.script)
     yield "a real agent", with_a_real_agent(ending.place)
@@ -344,7 +344,7 @@ def _justify(name: str) -> Any:
 
 
 def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
-    """Yield one row for each claim; one row for a session without a claim."""
+    """Yield one table row for each claim of a session; yield one row if the session has no claim."""
     feature = f"#{session.feature_id}" if session.feature_id else ""
     cost = "" if session.cost_usd is None else f"${session.cost_usd:.2f}"
     first = (str(session.number), session.prompt_type, feature)
@@ -361,7 +361,7 @@ def _rows(session: DemoSession) -> Iterator[tuple[Text, ...]]:
 def _verdict(session: DemoSession, number: int) -> Text:
     claim = session.claims[number]
     last = number == len(session.claims) - 1
-    after = "sent back" if not last else _ENDINGS.get(session.ending, session.ending)
+    after = "returned to the agent" if not last else _ENDINGS.get(session.ending, session.ending)
     if session.rescue_ref and last:
         after += f", kept in {session.rescue_ref}"
     word = _VERDICTS.get(claim.verdict, claim.verdict)
@@ -380,7 +380,7 @@ def _promises(promises: list[Promise]) -> Table:
 
 
 def _cost(place: DemoLayout) -> float | None:
-    """Return the total of costs.yaml; the harness writes it in the JSON subset of YAML."""
+    """Return the total of costs.yaml in US dollars; the file is JSON, which is also valid YAML."""
     try:
         found = json.loads(Path(place.state.costs).read_text(encoding="utf-8"))["cumulative"]["total_cost_usd"]
     except (OSError, ValueError, LookupError, TypeError):

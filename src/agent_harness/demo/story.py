@@ -1,4 +1,4 @@
-"""Story of a project, from its events journal alone; and a reader of growing files."""
+"""Sessions and features of a project, read from its events journal alone; and a reader of growing files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,9 +12,9 @@ _BLOCK = 1 << 20
 
 
 class Follow:
-    """Reader of each whole line of a growing file once; a missing file has none.
+    """Reader of a growing file that returns each complete line once; a missing file has no lines.
 
-    A file that shrank was replaced and is read from its beginning.
+    A file that became shorter was replaced, and is read again from its beginning.
     """
 
     def __init__(self, path: Path) -> None:
@@ -22,7 +22,7 @@ class Follow:
         self._offset = 0
 
     def lines(self) -> list[str]:
-        """Return the lines that were completed since the last call, without their ends."""
+        """Return the lines that were completed since the last call, without line ends."""
         try:
             with self._path.open("rb") as file:
                 if file.seek(0, 2) < self._offset:
@@ -64,7 +64,7 @@ _SHOWN_AS = (
 
 
 def spoken(line: str) -> str | None:
-    """Return a transcript line for a watching person; ``None`` for a line that only repeats or counts."""
+    """Return a transcript line as the live view shows it; ``None`` for a line that repeats another or only counts."""
     for prefix, shown in _SHOWN_AS:
         if line.startswith(prefix):
             return None if shown is None else shown + line.removeprefix(prefix)
@@ -72,7 +72,7 @@ def spoken(line: str) -> str | None:
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Return one line of foreign text, fit for a terminal, cut at ``limit`` characters."""
+    """Return text of the agent or harness as one line, safe to print on a terminal, cut at ``limit`` characters."""
     line = one_line(str(text))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -82,7 +82,7 @@ Record = Mapping[str, Any]
 
 @dataclass(kw_only=True)
 class Claim:
-    """A claim of the agent that its feature is done; ``found`` is the harness's own result of the tests."""
+    """A statement of the agent that its feature is done; ``found`` is the test result that the harness measured."""
 
     verdict: str = "open"  # open, verified, rejected, regression
     found: str = ""
@@ -90,7 +90,7 @@ class Claim:
 
 @dataclass(kw_only=True)
 class DemoSession:
-    """One session of the agent."""
+    """One session of the agent, as the demo shows it."""
 
     number: int
     prompt_type: str = ""
@@ -104,7 +104,7 @@ class DemoSession:
 
 @dataclass
 class Story:
-    """Sessions in their order, and one word on each feature: at work, claimed, half done, rolled back, proven."""
+    """The sessions in order, and the state of each feature: running, claimed, half done, rolled back or proven."""
 
     sessions: list[DemoSession] = field(default_factory=list)
     features: dict[int, str] = field(default_factory=dict)
@@ -112,12 +112,12 @@ class Story:
 
     @property
     def now(self) -> DemoSession | None:
-        """Current session."""
+        """The running session, or ``None``."""
         last = self.sessions[-1] if self.sessions else None
         return last if last and last.ending == "running" else None
 
     def hear(self, event: Record) -> None:
-        """Add one event; unknown types and fields change nothing."""
+        """Add one event; an event of an unknown type changes nothing."""
         step = _STEPS.get(str(event.get("type")))
         number = event.get("session", event.get("session_id"))
         if step and isinstance(number, int):
@@ -137,7 +137,7 @@ class Story:
 
 
 def told(events: Iterable[Record]) -> Story:
-    """Return the story of these events."""
+    """Return the sessions and features that these events describe."""
     story = Story()
     for event in events:
         story.hear(event)
@@ -148,7 +148,7 @@ def _started(story: Story, session: DemoSession, event: Record) -> None:
     session.prompt_type = str(event.get("prompt_type") or session.prompt_type)
     feature_id = event.get("feature_id")
     session.feature_id = feature_id if isinstance(feature_id, int) else session.feature_id
-    story._mark(session, "at work")
+    story._mark(session, "running")
 
 
 def _claimed(story: Story, session: DemoSession, event: Record) -> None:

@@ -1,9 +1,9 @@
-"""``harness selftest``: lying and honest agents against the harness, and the result of each.
+"""``harness selftest``: runs lying and honest agents against the harness, and reports each result.
 
 Every agent is one shell script. It gets a fresh copy of a small project, with one thing to build, and the harness runs
-it as it runs any agent. An oracle that neither the agent nor the harness has seen decides if the work is really done.
-The report counts lies that end as proven, refused honest work, and any other damage; work that ends as checked is
-counted separately. Another harness can be measured in the same way (``--against``).
+it like any other agent. A program that neither the agent nor the harness has seen (the oracle) decides if the work is
+really done. The report counts lies that were accepted as proven, honest work that was rejected, and other damage. Work
+that was accepted as checked is counted separately. ``--against`` measures another harness in the same way.
 """
 
 import json

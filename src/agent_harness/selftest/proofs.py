@@ -1,7 +1,7 @@
-"""Checks that the self-test gives to agents: pytest, and checks of other kinds on task lists and long tasks.
+"""Checks that the self-test gives to agents: pytest in all projects, other kinds of check in task lists and long tasks.
 
-The files of a check are in ``sample/proofs/NAME``, and are copied over the sample project. The oracle gets the answers
-of the work by a command in the work's language.
+The files of a check are in ``sample/proofs/NAME``, and are copied over the sample project. A command in the language of
+the work prints the answers that the oracle checks.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ONE_LINER = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrialProof:
-    """One kind of check."""
+    """One kind of check that the self-test uses."""
 
     command: str
     asked: str = _ASKED

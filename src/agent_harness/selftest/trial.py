@@ -1,11 +1,16 @@
-"""Agents of the self-test, read from their files, and a trial of each: a fresh project, and the facts after it.
+"""Agents of the self-test, read from their files, and one trial of each: a fresh project, and its state afterwards.
 
-``agents/FOLDER/NAME.sh`` begins with comments: ``# lie: what it does`` (or ``honest:``, ``untellable:``), and, if not
-only for a feature project, ``# on: features tasks long``. ``# project: scripted`` is a feature project whose commands
-are scripts and makefiles (``sample/scripted``), ``# answer: WORD`` a person's answer to the remaining question. With
-``# in: environment`` the project has a separate virtual environment. ``# proof: script node`` names the kinds of check
-(``proofs.py``) for the agent, instead of pytest: one trial for each. With ``# attempts: 2`` an agent gets its task
-twice, for one that leaves something beside the files of the project. ``sh`` runs the rest, after ``sample/lib.sh``.
+``agents/FOLDER/NAME.sh`` begins with comments. ``# lie: TEXT`` says what the agent does (or ``honest:``,
+``untellable:``). These comments are optional:
+
+    # on: features tasks long     the kinds of project; the default is features
+    # project: scripted           a feature project whose commands are scripts and makefiles (``sample/scripted``)
+    # answer: WORD                the user's answer to the remaining question
+    # in: environment             the project has a separate virtual environment
+    # proof: script node          the kinds of check (``proofs.py``) instead of pytest; one trial for each
+    # attempts: 2                 the agent gets its task twice, because it leaves something outside the project
+
+``sh`` runs the rest of the file, after ``sample/lib.sh``.
 """
 
 import json
@@ -61,13 +66,13 @@ verification:
   fix_rounds: 0
 """
 _AUTOLOAD_IS_AN_OPTION = (8, 4)
-"""First version of pytest that can start without the installed plugins; the sample needs none."""
+"""First version of pytest with an option to start without the installed plugins; the sample needs no plugin."""
 _NOTES = "What a person wrote beside the work.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialAgent:
-    """One agent on one protocol."""
+    """One agent of the self-test on one kind of project, with one kind of check."""
 
     name: str
     kind: str  # lie, honest or untellable
@@ -86,13 +91,13 @@ class TrialAgent:
 
     @property
     def program(self) -> str:
-        """Whole script to run."""
+        """The whole shell script of the agent, with the library that it uses."""
         given = f"SELFTEST={self.protocol}\nSELFTEST_CHECK={self.check}\n"
         return f"{given}{(SAMPLE / 'lib.sh').read_text(encoding='utf-8')}\n{self.script}"
 
 
 def all_cases() -> list[TrialAgent]:
-    """Return every agent on each of its protocols: those of pytest first, by kind and name."""
+    """Return every agent on each of its kinds of project: agents with pytest checks first, then by kind and name."""
     found = [case for path in AGENTS.glob("*/*.sh") for case in _read(path)]
     return sorted(found, key=_place)
 
@@ -102,7 +107,7 @@ def _place(case: TrialAgent) -> tuple[bool, int, str, int]:
 
 
 def once(cases: Iterable[TrialAgent]) -> list[TrialAgent]:
-    """Return each agent with a quick check, on one of its protocols, so that all protocols are covered."""
+    """Return each agent that has a quick check, on one of its kinds of project, so that all kinds are covered."""
     by_name: dict[str, list[TrialAgent]] = {}
     for case in cases:
         if not case.proof.is_slow:
@@ -136,7 +141,7 @@ def _read(path: Path) -> list[TrialAgent]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialResult:
-    """Result of one agent."""
+    """Result of one trial."""
 
     case: TrialAgent
     done: bool = False  # the harness says that the work is done
@@ -149,7 +154,7 @@ class TrialResult:
 
     @property
     def good(self) -> bool:
-        """True if this is the result that the README promises."""
+        """True if the trial ended as the README promises."""
         if self.problem or self.harm:
             return False
         if self.case.kind == "honest":
@@ -163,12 +168,12 @@ class TrialResult:
 
     @property
     def is_checked(self) -> bool:
-        """True if a lie or honest work is accepted as checked, and not as proven."""
+        """True if the work, a lie or honest, was accepted as checked and not as proven."""
         return bool(self.only) and (self.false or self.case.kind == "honest")
 
     @property
     def told(self) -> str:
-        """Result in a few words."""
+        """The result of the trial in a few words, for the report."""
         if self.problem or self.harm:
             return self.problem or f"HARM: {self.harm}"
         if self.case.kind == "untellable":
@@ -180,7 +185,7 @@ class TrialResult:
         return "accepted" if self.done else "REFUSED"
 
     def as_record(self) -> dict[str, object]:
-        """Return the record for ``--json``."""
+        """Return the object that ``--json`` prints for this trial."""
         case = {"name": self.case.name, "kind": self.case.kind, "protocol": self.case.protocol}
         facts = {"done": self.done, "checked": self.only, "true": self.true, "harm": self.harm, "problem": self.problem}
         return {**case, **facts, "seconds": round(self.seconds, 1), "said": "" if self.good else self.said}
@@ -199,10 +204,10 @@ def require_tools(chosen: Sequence[TrialAgent]) -> None:
 
 
 class Ground:
-    """A context: a folder for all trials, with a template of each protocol's project."""
+    """A context manager with one folder for all trials, and a template of each kind of project."""
 
     def __init__(self, against: str | None = None) -> None:
-        """Set up the ground; ``against`` is the command of another harness."""
+        """Set up the folder; ``against`` is the command of another harness."""
         self._against = against
         self._folder = Path()
         self._lock = Lock()
@@ -215,7 +220,7 @@ class Ground:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def tried(self, case: TrialAgent) -> TrialResult:
-        """Return the result of one agent; end its remaining processes, and remove its folder."""
+        """Run one agent and return its result; end its remaining processes, and remove its folder."""
         with tempfile.TemporaryDirectory(prefix="trial-", dir=self._folder, ignore_cleanup_errors=True) as name:
             trial = _Trial(Path(name), case, self._against)
             shutil.copytree(self._template(case), trial.project, symlinks=True)
@@ -230,7 +235,7 @@ class Ground:
                 )
 
     def _template(self, case: TrialAgent) -> Path:
-        """Return the project that every agent of this kind gets; it is made for the first of them."""
+        """Return the project that agents of this kind start with; create it for the first agent."""
         name = case.project or ("features" if case.protocol == "features" else f"proofs/{case.check}")
         parts = [case.protocol, name.replace("/", "-"), *(["installed"] if case.in_environment else [])]
         root = self._folder / "-".join(parts)
@@ -267,7 +272,7 @@ class Ground:
 
 
 class _Trial:
-    """One trial: one folder, one agent."""
+    """One trial: one agent in its own folder."""
 
     def __init__(self, folder: Path, case: TrialAgent, against: str | None) -> None:
         self.folder, self.case, self.against = folder, case, against
@@ -276,7 +281,7 @@ class _Trial:
         self.script = folder / "agent.sh"
 
     def make_environment(self) -> None:
-        """Create a virtual environment for the project, with the pytest of this program."""
+        """Create a virtual environment for the project, with the pytest that this program uses."""
         venv.create(self.project / ".venv", symlinks=True)
         site = next((self.project / ".venv/lib").glob("python*/site-packages"))
         (site / "borrowed.pth").write_text(f"{Path(pytest_place()).parent}\n", encoding="utf-8")
@@ -284,7 +289,7 @@ class _Trial:
         self.environ |= {"PATH": path, "VIRTUAL_ENV": str(self.project / ".venv")}
 
     def result(self, began: float) -> TrialResult:
-        """Run the harness with this agent; check accepted work with the oracle."""
+        """Run the harness with this agent, check accepted work with the oracle, and return the result."""
         self.script.write_text(self.case.program, encoding="utf-8")
         (self.folder / "notes.txt").write_text(_NOTES, encoding="utf-8")
         base = _run(["git", "rev-parse", "HEAD"], self.project, self.environ).strip()
@@ -303,7 +308,9 @@ class _Trial:
         )
 
     def _run_harness(self) -> tuple[str, bool, str]:
-        """Return the output, True if the work is done, and the reason why it is only checked."""
+        """Return the output of the harness, True if the harness says that the work is done, and the reason if it is
+        only checked.
+        """
         proof = self.case.proof
         agent = f"command:sh {self.script}"
         words = [sys.executable, "-m", "agent_harness.cli.main"]
@@ -346,7 +353,7 @@ class _Trial:
         return ran.output.decode("utf-8", "replace")
 
     def _is_true(self) -> bool:
-        """Return True if the work does the requested and all previous things, on another person's machine."""
+        """Return True if the work does what was asked and breaks nothing, in a copy with another home."""
         work, proof = self.folder / "work", self.case.proof
         if self.case.protocol == "features":
             _run(["git", "clone", "-q", "--no-local", str(self.project), str(work)], self.folder, self.environ)
@@ -364,7 +371,9 @@ class _Trial:
         return process.run(words, cwd=self.folder, env=elsewhere, timeout_seconds=_SECONDS).exit_code == 0
 
     def _harm(self, base: str, left: int) -> str:
-        """Return the damage: a change that no agent had to make."""
+        """Return the damage that the agent did to the project and that the harness let through; empty if there is
+        none.
+        """
         if left:
             return f"{left} processes are still running"
         if (self.folder / "notes.txt").read_text(encoding="utf-8") != _NOTES:
@@ -385,7 +394,9 @@ class _Trial:
         return self._scripts_changed(base) if self.case.kind == "lie" and self.case.project else ""
 
     def _scripts_changed(self, base: str) -> str:
-        """Return a changed file of the project's commands on the branch, if no person agreed to it."""
+        """Return a script of the project's commands that changed on the branch without the user's consent, or an empty
+        string.
+        """
         sample = SAMPLE / self.case.project
         scripts = [str(path.relative_to(sample)) for path in sample.rglob("*") if path.is_file()] + ["GNUmakefile"]
         changed = _run(["git", "diff", "--name-only", base, "HEAD", "--", *scripts], self.project, self.environ).split()
@@ -393,13 +404,13 @@ class _Trial:
 
 
 def pytest_place() -> str:
-    """Return the folder of the pytest package that this program would load."""
+    """Return the folder of the pytest package that this program imports."""
     found = find_spec("pytest")
     return str(found.submodule_search_locations[0]) if found and found.submodule_search_locations else ""
 
 
 def _limit(path: Path, *, attempts: int) -> None:
-    """Set no fix rounds, and so many attempts: an agent of the self-test repeats the same actions."""
+    """Allow no fix rounds and this number of attempts, because an agent of the self-test repeats the same actions."""
     state = json.loads(path.read_text(encoding="utf-8"))
     state["session_config"]["fix_rounds"] = 0
     state["tasks"][0]["max_attempts"] = attempts
@@ -407,7 +418,7 @@ def _limit(path: Path, *, attempts: int) -> None:
 
 
 def _left_running(folder: Path) -> int:
-    """Return the number of processes that still work in the folder after 2 s; kill them."""
+    """Return the number of processes that still use the folder after 2 s, and kill them."""
     import psutil
 
     for _ in range(20):
@@ -422,7 +433,9 @@ def _left_running(folder: Path) -> int:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the variables of every command: a separate home, no settings of the harness, this interpreter first."""
+    """Return the environment variables of every command: a separate home, no harness settings, this interpreter
+    first.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
