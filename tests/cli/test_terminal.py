@@ -21,13 +21,15 @@ import pytest
 import agent_harness
 from agent_harness.agents import registry
 from agent_harness.cli import app, failure
-from agent_harness.cli.terminal import Screen
-from agent_harness.kernel import clock, owner
+from agent_harness.cli.tasks import open_list
+from agent_harness.cli.terminal import Screen, summed_up
+from agent_harness.kernel import clock, owner, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.session import now
 from agent_harness.session.project_view import Now
 from agent_harness.testing import run_process
 from agent_harness.testing.long_task_project import LongTaskProject
+from agent_harness.testing.task_list_project import TaskListProject, task
 
 HARNESS = [sys.executable, "-m", "agent_harness.cli.main"]
 WAITS = """\
@@ -147,6 +149,17 @@ def test_ctrl_c_is_answered_at_once(work: Path) -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130, said()
+
+
+def test_an_error_of_the_operating_system_in_a_run_is_a_need_of_the_user(tmp_path: Path) -> None:
+    made = TaskListProject(tmp_path / "list", task("a"), git=True)
+    trusted_state.make(made.layout.tasks, made.layout.root)  # as the first session does
+    project = open_list(root=str(made.root))
+    with pytest.raises(OSError, match="No space"), summed_up(project, print):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert [need.message for need in project.reader().load().state.needs] == [
+        "the last run ended: No space left on device"
+    ]
 
 
 def test_without_colour_and_with_a_dumb_terminal_there_are_only_lines(work: Path) -> None:

@@ -28,16 +28,19 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
-    """Print any error; an internal fault is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
+    """Print any error in one line and return its exit code; ``HARNESS_DEBUG=1`` also prints the traceback."""
+    _trace(error.__cause__ if isinstance(error, HarnessError) else error)
+    return show(for_people(error), as_json=as_json, verb=verb)
+
+
+def for_people(error: Exception) -> HarnessError:
+    """Return the error itself, a refusal for an error of the operating system, or else an internal fault."""
     if isinstance(error, HarnessError):
-        _trace(error.__cause__)
-        return show(error, as_json=as_json, verb=verb)
-    _trace(error)
+        return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
-        return show(refused, as_json=as_json, verb=verb)
+        return refused
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
-    return show(fault, as_json=as_json, verb=verb)
+    return HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
 
 
 def _refusal(error: OSError) -> Refused | None:

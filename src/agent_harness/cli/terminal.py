@@ -307,6 +307,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
     If the settings ask for it, write the page of `harness report` before. F-RUN-2, F-REP-10.
     """
+    from agent_harness.cli import failure
     from agent_harness.session import needs
     from agent_harness.session.run_summary import RunSummary
 
@@ -315,7 +316,8 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
     needs.keep_end(reader.home)
     try:
         yield end
-    except HarnessError as error:
+    except Exception as raised:
+        error = failure.for_people(raised)
         reason = needs.HELD if isinstance(error, SessionHeld) else error.code
         end.done = {"exit_code": error.exit_code, "reason": reason, "message": error.message, "hint": error.hint}
         raise

@@ -187,7 +187,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
         (folder / _OWNER).write_text(json.dumps(own.as_record()))
         yield folder
     except OSError as error:
-        raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {folder.parent}") from None
+        raise Refused(f"the checkout cannot be used: {error}", hint=f"df {folder.parent}") from None
     finally:
         remove(folder)
 
