@@ -23,6 +23,7 @@ from agent_harness.agents import registry
 from agent_harness.cli import app, failure
 from agent_harness.cli.tasks import open_list
 from agent_harness.cli.terminal import Screen, summed_up
+from agent_harness.errors import HarnessError, StateDamaged, UnsafeTree
 from agent_harness.kernel import clock, owner, trusted_state
 from agent_harness.kernel.rate_limits import LimitClock
 from agent_harness.session import now
@@ -426,3 +427,18 @@ def test_a_full_disk_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().err == (
         "harness: No space left on device\nnext: free some space on that disk, then run the same command again\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (StateDamaged("x.json does not parse"), "harness doctor"),
+        (UnsafeTree("the work tree cannot be read"), "git status"),
+        (UnsafeTree("a merge is not finished", hint="git merge --abort"), "git merge --abort"),
+    ],
+)
+def test_an_error_without_a_command_gets_the_usual_one_of_its_class(
+    capsys: pytest.CaptureFixture[str], error: HarnessError, command: str
+) -> None:
+    assert failure.show(error, as_json=False) == error.exit_code
+    assert capsys.readouterr().err == f"harness: {error.message}\nnext: {command}\n"

@@ -3,10 +3,26 @@
 import os
 import sys
 
-from agent_harness.errors import HarnessError, Refused
+from agent_harness.errors import (
+    ConfigurationError,
+    HarnessError,
+    Refused,
+    StateDamaged,
+    ToolMissing,
+    UnsafeTree,
+    UsageError,
+)
 from agent_harness.kernel.terminal import laid_out, one_line, printable
 
 TAIL_LINES = 20
+_USUAL_HINTS = (
+    (ConfigurationError, "harness config"),
+    (UsageError, "harness help commands"),
+    (UnsafeTree, "git status"),
+    (ToolMissing, "harness doctor"),
+    (StateDamaged, "harness doctor"),
+)
+"""Next command for an error that names none, by its class."""
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
@@ -22,8 +38,9 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
     if isinstance(tail, list) and tail != reasons:  # last output of a validation
         for line in tail[-TAIL_LINES:]:
             print(f"    {printable(str(line))}", file=sys.stderr)
-    if error.hint:
-        print(f"next: {one_line(error.hint)}", file=sys.stderr)
+    usual = (command for kind, command in _USUAL_HINTS if isinstance(error, kind))
+    if hint := error.hint or next(usual, None):
+        print(f"next: {one_line(hint)}", file=sys.stderr)
     return error.exit_code
 
 
