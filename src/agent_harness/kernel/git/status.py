@@ -1,6 +1,6 @@
-"""Differences between the work tree and an index: one walk of git, read into lists of paths.
+"""Differences between the work tree and an index, read from one ``git status`` call into lists of paths.
 
-Paths are bytes, as the file system has them, relative to the top of the work tree.
+Paths are bytes, as in the file system, relative to the top of the work tree.
 """
 
 import os
@@ -40,19 +40,19 @@ __all__ = [
 ]
 
 GITLINK = "160000"
-"""Mode of an entry that names a commit of another repository."""
+"""Mode of an entry that refers to a commit of another repository."""
 
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""Time for a first walk; if it takes longer, the cause is checked before a second one."""
+"""Time limit of the first scan, in seconds. If the scan takes longer, pipes are looked for before a second scan."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
 
 @dataclass(slots=True)
 class Scan:
-    """Result of one walk."""
+    """Result of one scan of the work tree."""
 
     changed: list[bytes] = field(default_factory=list)  # there, and not as in the index
     intended: list[bytes] = field(default_factory=list)  # among them: in the index with `git add -N` only
@@ -66,15 +66,15 @@ class Scan:
 
     @property
     def clean(self) -> bool:
-        """True if the work tree equals the index, except for ignored files and other repositories."""
+        """True if the work tree equals the index, apart from ignored files and nested repositories."""
         return not (self.changed or self.deleted or self.untracked or self.unmerged)
 
     def every_path(self) -> Iterator[bytes]:
-        """Return the paths of files that differ from the index."""
+        """Return the paths of all files that differ from the index."""
         return chain(self.changed, self.deleted, self.untracked)
 
     def without(self, paths: Set[bytes]) -> "Scan":
-        """Return a copy in which these files do not differ from the index."""
+        """Return a copy of the scan without the changes of these files."""
         names = ("changed", "intended", "deleted", "untracked", "unmerged")
         kept = {name: [path for path in getattr(self, name) if path not in paths] for name in names}
         staged = [(letter, path) for letter, path in self.staged if path not in paths]
@@ -84,7 +84,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One line of an index or a tree."""
+    """One entry of an index or a tree: mode, object id and path."""
 
     mode: str
     oid: str
@@ -92,7 +92,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Own folders cannot be read, so that their content is unknown. Those of other users are skipped."""
+    """Error for folders of this user that cannot be read. Unreadable folders of other users are skipped."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -101,9 +101,9 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Walk the work tree once and compare it with this index; write nothing and enter no submodule.
+    """Scan the work tree once and compare it with this index. Nothing is written and no submodule is entered.
 
-    Files that this process prints into are skipped.
+    Files into which this process prints are skipped.
     """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
