@@ -132,7 +132,9 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of rules is a pipe, for whose writer git waits."""
+    """Raise ``UnsafeTree`` if a file of git rules, such as ``.gitignore``, is a pipe, because git would wait for
+    input.
+    """
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
@@ -174,22 +176,22 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 
 def shown(path: bytes) -> str:
-    """Return a path as one printable line, whatever bytes it has."""
+    """Return a path as one printable line, whatever bytes the path contains."""
     return printable(path.decode("utf-8", "backslashreplace"))
 
 
 def split(output: bytes) -> list[bytes]:
-    """Return the records of an output in which each ends with a NUL."""
+    """Return the records of a git output in which each record ends with a NUL byte."""
     return output.split(b"\0")[:-1]
 
 
 def joined(paths: Iterable[bytes]) -> bytes:
-    """Return paths as git reads them from its input, each ended by a NUL."""
+    """Return paths in the form that git reads from standard input: each path followed by a NUL byte."""
     return b"".join(path + b"\0" for path in paths)
 
 
 def entries(output: bytes) -> Iterator[IndexEntry]:
-    """Yield the entries of ``ls-tree -z`` or ``ls-files -s -z``."""
+    """Yield the entries of the output of ``ls-tree -z`` or ``ls-files -s -z``."""
     for record in split(output):
         facts, _, path = record.partition(b"\t")
         words = facts.decode().split()
@@ -197,10 +199,10 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove paths from an index and read files into it; a file replaces a folder and the reverse.
+    """Remove paths from an index and read files into the index. A file may replace a folder, and a folder a file.
 
-    Missing paths leave the index in the same call. A path that exists, or seems to because a folder above it is a link
-    now, takes a separate call.
+    Missing paths are removed in the same git call that adds files. A path that exists, or lies below a symbolic link,
+    needs a separate call.
     """
     top = os.fsencode(view.repository.top)
     links = Links(top)
@@ -214,14 +216,14 @@ def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add:
 
 
 class Links:
-    """Cache of the folders of a work tree that are links."""
+    """Cache that records which folders of a work tree are symbolic links."""
 
     def __init__(self, top: bytes) -> None:
         self._top = top
         self._known: dict[bytes, bool] = {}
 
     def above(self, path: bytes) -> bool:
-        """Return True if a folder above the path is a link."""
+        """Return True if a folder above the path is a symbolic link."""
         for parent in parents(path):
             if parent not in self._known:
                 self._known[parent] = os.path.islink(os.path.join(self._top, parent))
@@ -231,7 +233,10 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return paths with a flag that hides changes, from ``ls-files -v -z``: ``assume``, ``skip`` or ``assume skip``."""
+    """Return the paths with an index flag that hides changes, from the output of ``ls-files -v -z``.
+
+    The value is ``assume``, ``skip`` or ``assume skip``.
+    """
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -244,7 +249,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the flags that hide changes."""
+    """Set or clear the index flags that hide changes of files."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -253,9 +258,10 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear flags that hide changes of existing files, given ``ls-files -v -z`` of the index; return the cleared ones.
+    """Clear index flags that hide changes of existing files, and return the paths with the cleared flags.
 
-    A flagged file that does not exist is absent by the user's wish (a sparse checkout), and stays so.
+    ``listing`` is the output of ``ls-files -v -z``. A flagged file that does not exist keeps its flag: the user left
+    the file out, as in a sparse checkout.
     """
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
@@ -264,10 +270,10 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that tells if a path, or a folder above it, matches a pattern below ``prefix``.
+    """Return a function that returns True if a path, or a folder above the path, matches a pattern below ``prefix``.
 
-    A pattern is a path in which ``*`` and ``?`` stand for text without a slash; ``**/`` at its start means any depth, a
-    slash or ``/**`` at its end changes nothing.
+    In a pattern, ``*`` and ``?`` match text without a slash; ``**/`` at the start matches any depth. A slash or ``/**``
+    at the end changes nothing.
     """
     if not patterns:
         return lambda path: False
@@ -287,22 +293,24 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if the set holds this path, or a folder above it; folders end in a slash."""
+    """Return True if ``places`` contains the path or a folder above the path. Folders end in a slash."""
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
 def parents(path: bytes) -> list[bytes]:
-    """Return the folders above a path, the top one first."""
+    """Return the folders above a path, starting at the top."""
     return [path[:at] for at, byte in enumerate(path) if byte == 0x2F]
 
 
 def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
-    """Return True if one of these sorted paths lies below a folder, which ends in a slash."""
+    """Return True if a path in the sorted list lies below ``folder``, which must end in a slash."""
     return bool(at_or_below(ordered, folder))
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the sorted paths that equal this file, or lie below this folder with a final slash."""
+    """Return the paths of a sorted list that equal the file ``place`` or lie below the folder ``place``, which ends in
+    a slash.
+    """
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -310,7 +318,9 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return the kind: ``file`` (also a link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
+    """Return the kind of a path: ``file`` (also a symbolic link), ``folder``, ``other`` (pipe, socket, device) or
+    ``nothing``.
+    """
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):
