@@ -4,8 +4,8 @@ This module uses only the standard library, like the supervisor. ``kernel/proces
 the mode of the whole disk, the network, and rules from the top of the disk downwards. Any failure is an ``OSError``,
 and the command is not started half confined.
 
-namespaces   A user namespace, a mount namespace and, for a private loopback, a network namespace. For root, a second user
-             namespace locks the mounts of the first (mount_namespaces(7)).
+namespaces   A user namespace, a mount namespace and, for a private loopback, a network namespace. For root, a second
+             user namespace locks the mounts of the first (mount_namespaces(7)).
 bubblewrap   The same through ``bwrap``, with a pid namespace, if only that program may create namespaces.
 landlock     Write access by an allow-list, a network namespace for a separate network, and a mount namespace if a rule
              has a source to mount over its path. A read-only path inside a writable path is not possible.

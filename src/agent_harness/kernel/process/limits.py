@@ -109,7 +109,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limits of the control groups around this process, of either version."""
+    """Yield the limits of all control groups (version 1 or 2) that contain this process."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -135,12 +135,14 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if memory and processes can be limited on this machine; room on the disks always can."""
+    """Return True if limits on memory and processes can be enforced on this machine. Disk limits always can."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return a lifeline's report of a limit (``NAME SIZE FOUND``) as the end of a sentence about its command."""
+    """Return a supervisor's report of an exceeded limit (``NAME SIZE FOUND``) as the end of a sentence about its
+    command.
+    """
     name, limit, found = said.split()
     match name:
         case "memory":
@@ -153,7 +155,7 @@ def told(said: str) -> str:
 
 
 def size(count: int) -> str:
-    """Return so many bytes in the unit that people would use."""
+    """Return a number of bytes as text in a suitable unit."""
     power = min(4, max(0, (count.bit_length() - 1) // 10))
     number = count / 1024**power
     return f"{number:.0f} bytes" if not power else f"{number:.1f} {'KMGT'[power - 1]}iB".replace(".0 ", " ")
