@@ -1,6 +1,6 @@
-"""Refusal of shell commands: parsed into simple commands and checked one by one, never by substring (C32).
+"""Refusal of shell commands: the text is parsed into simple commands, which are checked one by one (C32).
 
-A guard rail against accidents, not a sandbox: a program that a command starts can do anything that the command may not.
+This is a guard rail against accidents, not a sandbox: a program that a command starts can do anything.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word behind an option that is not an option itself."""
+    """Return the first word after ``option`` that is not an option itself; ``None`` if there is none."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]
@@ -118,7 +118,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand: its script, or the text of ``-c``; 0 for none."""
+    """Return the index of a shell's first operand: its script file, or the text of ``-c``; 0 if there is none."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at
@@ -126,7 +126,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the words of each command that ``find`` starts."""
+    """Yield the start and end index of each command in the words of a ``find`` call."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):
