@@ -1,6 +1,6 @@
 """Restore of a snapshot, in four steps. Source: ``tasklist.md`` 11.3.
 
-1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, nothing else is done.
+1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, stop.
 2. Move files that no commit can hold and that block a path to the folder for rescued files: ignored files below a path
    that was a file, another repository, a pipe, a file that is too large.
 3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
