@@ -64,14 +64,14 @@ MAX_BYTES = 64 << 20
 
 _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
-    errno.EACCES: "check who owns it and what its mode allows",
-    errno.EDQUOT: "free some of your quota, then run the same command again",
-    errno.EFBIG: "a limit on the size of files is in force (ulimit -f); lift it, then run the same command again",
-    errno.EISDIR: "a folder has this name; move it away",
-    errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
-    errno.ELOOP: "it may not be a link; replace it by the file itself",
+    errno.EACCES: "check the owner and the permissions (ls -l)",
+    errno.EDQUOT: "your disk quota is used up; free some space, then run the same command again",
+    errno.EFBIG: "a file size limit is set (ulimit -f); raise the limit, then run the same command again",
+    errno.EISDIR: "a folder has this name; move the folder away",
+    errno.ENOENT: "a folder in the path is missing, or a symbolic link is broken",
+    errno.ELOOP: "a symbolic link is not allowed here; replace the link with a regular file",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
-    errno.EPERM: "check who owns it and what its mode allows",
+    errno.EPERM: "check the owner and the permissions (ls -l)",
     errno.EROFS: "the disk is read-only; mount it for writing or work in another folder",
 }
 
@@ -195,7 +195,7 @@ def restore(path: AnyPath) -> str | None:
         content = read_bytes(backup)
         _json_object(content)
     except (FileNotFoundError, ValueError) as error:
-        why = "there is none" if isinstance(error, FileNotFoundError) else str(error)
+        why = "the backup is missing" if isinstance(error, FileNotFoundError) else str(error)
         raise StateDamaged(f"{os.fspath(path)} cannot be restored from {backup}: {why}") from None
     kept = _put_aside(os.path.realpath(path))
     replace(path, content)
@@ -315,7 +315,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StateDamaged(f"{os.fspath(path)} is not a regular file", hint="move it away")
+        raise StateDamaged(f"{os.fspath(path)} is not a regular file", hint=f"move {os.fspath(path)} away")
     return descriptor
 
 
@@ -475,7 +475,7 @@ def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hin
             return attempt()
         except after:
             continue
-    raise Busy(f"{os.path.basename(path)} is being written by a program that does not take the lock", hint=hint)
+    raise Busy(f"another program keeps writing {os.path.basename(path)} without taking its lock", hint=hint)
 
 
 def _stamp(path: str) -> object:

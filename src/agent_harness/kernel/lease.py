@@ -69,7 +69,7 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
     if expired(lease, now):
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
-            hint="claim the work again before going on with it",
+            hint="claim the item again before you continue",
             holder=lease.holder,
         )
     end = now + timedelta(seconds=_length(seconds))

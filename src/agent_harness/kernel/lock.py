@@ -236,7 +236,7 @@ class Lock:
         if self._held and all(part.confirm() for part in self._held):
             return
         raise LockLost(
-            f"the lock on {self.root} was lost while it was held; nothing was written",
+            f"the lock on {self.root} was lost during the operation; nothing was written",
             hint="run the same command again",
         )
 
@@ -261,7 +261,9 @@ class Lock:
     def _take(self, part: LockFile | LockDirectory, deadline: float) -> None:
         self._held.append(part)
         if who := await_free(part.try_take, deadline):
-            raise LockBusy(f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who)
+            raise LockBusy(
+                f"{self.root} is locked by {who}", hint="wait until that process is done, then try again", holder=who
+            )
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:

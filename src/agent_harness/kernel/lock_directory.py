@@ -58,7 +58,7 @@ class LockDirectory:
             return "a process that is just ending"
         if seen.uid != os.geteuid():
             raise Refused(
-                f"{self.path} belongs to another user (uid {seen.uid}), so that you cannot take the lock",
+                f"{self.path} belongs to another user (uid {seen.uid}), so you cannot take the lock",
                 hint=f"ask that user to remove it: rm -r {self.path}",
                 reason="lock_denied",
             )

@@ -169,8 +169,8 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
             from agent_harness.errors import Refused
 
             raise Refused(
-                f"{command} is a person's decision, and this is the session of an agent",
-                hint=f"write into the progress log what a person should decide; they run: {command}",
+                f"{command} is a decision for the user: agents may not run this command",
+                hint=f"write in the progress log what the user should decide; the user then runs: {command}",
             )
 
 

@@ -117,7 +117,11 @@ class RateLimit:
         }
 
     def __str__(self) -> str:
-        by = "the provider named no reset" if self.source in _GUESSED else f"said by its provider ({self.source})"
+        by = (
+            "the provider gave no reset time"
+            if self.source in _GUESSED
+            else f"as reported by the provider ({self.source})"
+        )
         told = clock.timestamp(self.told_until) if self.told_until else None
         end = spoken_end(clock.timestamp(self.until), told)
         return f"{self.account} is refused until {end}, {by}, attempt {self.attempt}"
@@ -126,7 +130,7 @@ class RateLimit:
 def sentence(notice: JsonObject) -> str:
     """Return a rate limit notice as one line of text."""
     end = spoken_end(notice["until_local"], notice.get("told_until_local"))
-    return f"Rate limited: {notice['account']} until {end}; to go on at once: {notice['lift']}"
+    return f"Rate limited: {notice['account']} until {end}; to continue now: {notice['lift']}"
 
 
 def spoken_end(until: str, told_until: str | None) -> str:

@@ -72,8 +72,8 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
         except (OSError, ValueError):
             pass
         raise NotAProject(
-            f"{PIN} names {pinned!r}, which has no harness-tasks.json",
-            hint=f"correct {PIN}, or unset it to look from the working directory upwards",
+            f"{PIN} is {pinned!r}, which contains no harness-tasks.json",
+            hint=f"correct {PIN}, or unset it to search from the working directory upwards",
             reason="state_root_not_found",
         )
     for start in [given for given in starts if given is not None] or ["."]:

@@ -166,13 +166,16 @@ def forget(place: Place) -> None:
     Raise ``Refused`` if the project still exists or is unknown.
     """
     if place.path is None:
-        raise Refused(f"{place.folder} has no record of its project", hint="check its content, then remove it")
+        raise Refused(
+            f"{place.folder} has no record of its project",
+            hint="check the content of the folder, then delete the folder",
+        )
     if not place.gone:
         raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
     import shutil
 
     if not _is_ours(place.folder):
-        raise Refused(f"{place.folder} is not a folder of yours", hint="harness projects")
+        raise Refused(f"{place.folder} is not a folder that you own", hint="harness projects")
     try:
         shutil.rmtree(place.folder)
     except OSError as error:
@@ -276,7 +279,7 @@ def usual_base() -> str:
 def _elsewhere(place: str) -> str:
     usual = usual_base()
     shown = usual if os.path.isabs(usual) else f"{usual} (not an absolute path)"
-    return f"{shown} cannot be used; the record of sessions is kept in {place}."
+    return f"{shown} cannot be used; session records are kept in {place}."
 
 
 def _base(folder: str) -> str:

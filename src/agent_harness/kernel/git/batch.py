@@ -115,4 +115,4 @@ def _write(process: "subprocess.Popen[bytes]", line: bytes) -> None:
 
 
 def _gone() -> UnsafeTree:
-    return UnsafeTree("git cat-file ended: an object of the repository cannot be read", hint="git fsck")
+    return UnsafeTree("git cat-file exited: an object in the repository cannot be read", hint="git fsck")

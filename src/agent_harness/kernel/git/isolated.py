@@ -245,7 +245,7 @@ def own_folder(repository: Repository) -> str:
         if os.path.islink(folder) or not os.path.isdir(folder):
             raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
     except OSError as error:
-        hint = "check who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
+        hint = "check who owns the repository; in a sandbox, allow write access to .git (codex: --add-dir .git)"
         raise UnsafeTree(f"{folder} cannot be created: {error.strerror}", hint=hint) from None
     return folder
 

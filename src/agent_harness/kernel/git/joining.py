@@ -103,7 +103,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
     """
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
-        return Joined(problem="the two have no commit in common")
+        return Joined(problem="the local and the remote branch have no common commit")
     renamed: dict[str, str] = {}
     new = base
     try:
@@ -115,7 +115,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
                 renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
             new = renamed[commit]
     except _Apart as apart:
-        return Joined(problem=f"{apart} conflicts with the remote")
+        return Joined(problem=f"commit {apart} conflicts with the remote branch")
     return Joined(tip=new, renamed=renamed)
 
 

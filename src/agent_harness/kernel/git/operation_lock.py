@@ -136,7 +136,7 @@ def await_lock(repository: Repository, lock: str) -> None:
             return
         if time.monotonic() > until:
             hint = f"if no git command is running here, remove {lock} and try again"
-            raise UnsafeTree(f"another git command holds {lock}", hint=hint)
+            raise UnsafeTree(f"another git command holds the lock {lock}", hint=hint)
         time.sleep(0.02)
 
 
@@ -285,7 +285,10 @@ def _locked(path: str) -> int:
         raise UnsafeTree(f"{path} cannot be opened: {error.strerror}", hint=f"move {path} away") from None
     if not await_kernel_lock(lock, scaled(LOCK_SECONDS)):
         os.close(lock)
-        raise LockBusy(f"another operation on this work tree holds {path}", hint="wait for it to end")
+        raise LockBusy(
+            f"another operation on this work tree holds the lock {path}",
+            hint="wait until that operation ends, then try again",
+        )
     return lock
 
 

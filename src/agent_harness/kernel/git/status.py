@@ -141,7 +141,9 @@ def _refuse_pipes(top: bytes) -> None:
             path = os.path.join(folder, name)
             if kind_at(top, path) == "other":
                 text = shown(path)
-                raise UnsafeTree(f"{text} is not a regular file, and git waits for it", hint=f"move {text} away")
+                raise UnsafeTree(
+                    f"{text} is not a regular file, so git blocks when it reads it", hint=f"move {text} away"
+                )
 
 
 def _read_changed(found: Scan, record: bytes) -> None:

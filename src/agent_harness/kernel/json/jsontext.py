@@ -65,14 +65,14 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
     except StopIteration as at:
         raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
     except RecursionError:
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     if end != len(text):
         end = len(text) - len(text[end:].lstrip(BLANKS))
         raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
     if not exact:
         return value
     if text.count("[") + text.count("{") > MAX_DEPTH and not within_depth(value):
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     refuse_lone_surrogates(value, text)
     return value
 
@@ -121,14 +121,14 @@ def decoded(raw: str | bytes) -> str:
     """
     if isinstance(raw, bytes):
         if b"\0" in raw:
-            raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
+            raise ValueError(f"it contains a zero byte at byte {raw.index(0)}")
         end = len(raw)
         while end and raw[end - 1] in b" \t\r\n":
             end -= 1
         try:
             raw = str(memoryview(raw)[:end], "utf-8")  # copied once, however long it is
         except UnicodeDecodeError as error:
-            raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+            raise ValueError(f"it is not valid UTF-8 at byte {error.start}") from None
     return raw.removeprefix("\ufeff").rstrip(BLANKS)
 
 
@@ -158,7 +158,7 @@ def refuse_lone_surrogates(value: object, text: str) -> None:
     try:
         line(value).encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds half of a character (a lone surrogate)") from None
+        raise ValueError("it contains half a character (a lone surrogate)") from None
 
 
 # ---- reading: callbacks of the C scanner
@@ -295,7 +295,7 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
         put(_scalar(value))
         return
     if depth == 0:
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     before, between = opened + indent + step, "," + indent + step
     for name, child in members:
         plain = _PLAIN.get(type(child))

@@ -198,7 +198,7 @@ class SupervisorClient:
         poller.register(self._control, select.POLLOUT)
         while rest:
             if not poller.poll(_START_SECONDS * 1000):
-                raise _not_started("did not listen")
+                raise _not_started("did not read its launch order")
             try:
                 rest = rest[os.write(self._control, rest) :]
             except BlockingIOError:
@@ -215,7 +215,7 @@ class SupervisorClient:
         if self._failure:
             raise _failure(*self._failure.split())
         if not self.pid:
-            raise _not_started("ended at once")
+            raise _not_started("exited immediately")
         self._write_input()
 
     # moving
@@ -369,7 +369,7 @@ def _lifeline_environment(run_id: str) -> dict[str, str]:
 
 
 def _not_started(what: str) -> HarnessError:
-    return Refused(f"The process that watches over a command {what}.")
+    return Refused(f"The supervisor process of a command {what}.")
 
 
 def _failure(step: str, number: str) -> HarnessError:

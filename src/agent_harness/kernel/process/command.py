@@ -46,8 +46,8 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Short description of how the command ended: ``timed out``, ``went over a limit``, or its exit code."""
-        return "timed out" if self.timed_out else "went over a limit" if self.over_limit else f"exit {self.exit_code}"
+        """Short description of how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
 def run(
@@ -95,7 +95,7 @@ def run(
     output = tail.bytes()
     return Completed(
         exit_code=None if why or client.over_limit else client.exit_code,
-        output=output + f"\n[the harness ended it: it {over_limit}]\n".encode() if over_limit else output,
+        output=output + f"\n[the harness killed the command: it {over_limit}]\n".encode() if over_limit else output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
         stopped=why == "stop",

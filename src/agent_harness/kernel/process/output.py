@@ -199,5 +199,5 @@ def _open_plain(path: str | os.PathLike[str]) -> int:
         ) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise Refused(f"The log {os.fspath(path)} is not a plain file.", path=os.fspath(path))
+        raise Refused(f"The log {os.fspath(path)} is not a regular file.", path=os.fspath(path))
     return file

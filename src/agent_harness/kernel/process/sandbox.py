@@ -156,7 +156,8 @@ def kind_for(settings: SandboxSettings) -> str | None:
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
-            f"{VARIABLE} is {asked!r}", hint=f"one of: {', '.join((*MODES, *KINDS))}; or leave it out"
+            f"{VARIABLE} is {asked!r}, which is not a known value",
+            hint=f"use one of: {', '.join((*MODES, *KINDS))}; or unset it",
         )
     if asked == "off":
         return None
@@ -167,8 +168,8 @@ def kind_for(settings: SandboxSettings) -> str | None:
         kind = found()
     if kind is None and asked != "auto":
         raise Refused(
-            f"no sandbox works here, and one is required ({asked})",
-            hint="harness doctor  # shows the reason; `sandbox: auto` runs without one",
+            f"a sandbox is required ({asked}), but none works on this machine",
+            hint="harness doctor  # shows the reason; `sandbox: auto` runs commands without a sandbox",
         )
     return kind
 
@@ -184,16 +185,14 @@ def covers(kind: str | None) -> str:
         case "namespaces" | "bubblewrap":
             return (
                 "agents cannot change the harness, its state, installed programs and git's user settings; "
-                "checks write to their checkout only and have no network but their own loopback"
+                "checks can write only to their checkout and have only a private loopback network"
             )
         case "landlock":
             return (
-                "agents and checks cannot write where they should not, and agents cannot add files at the top of the "
+                "agents and checks can write only to allowed paths, and agents cannot add files at the top of the "
                 "home folder; the network of checks is open"
             )
-    return (
-        "agents and checks run with all rights of this user: state, settings and programs are only compared, if at all"
-    )
+    return "agents and checks have all rights of this user; changes to state, settings and programs are only detected"
 
 
 # ---- access of a command

@@ -183,7 +183,7 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
             try:
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
-                raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
+                raise UnsafeTree(f"{branch} was moved by another process", hint="git log --oneline") from error
             git.trusted_index = (room.keep(index), git.tree_of(commit))
             operation.set_flags(index, operation.notes.flags_by_path())
         install_index(git.repository, index)

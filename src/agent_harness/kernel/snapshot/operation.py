@@ -69,7 +69,7 @@ class Snapshot:
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
-                raise StateDamaged(f"the record of a snapshot has no usable {name}", hint="harness doctor")
+                raise StateDamaged(f"the snapshot record has no valid {name}", hint="harness doctor")
         return cls(**members)
 
 
@@ -307,7 +307,7 @@ def refuse_operation(git: Git) -> None:
 def refuse_elsewhere(git: Git, branch: str) -> None:
     """Raise ``UnsafeTree`` if another work tree has the branch checked out, because its files would no longer match."""
     if branch in branches_elsewhere(git.repository):
-        raise UnsafeTree(f"{branch} is checked out in another work tree too", hint="git worktree list")
+        raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
@@ -340,7 +340,7 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
         found = objects.read(beside) if beside else None
     if found is None:
         hint = "git fsck --lost-found"
-        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint)
+        raise UnsafeTree(f"the snapshot {snapshot.ref} was deleted from the repository", hint=hint)
     return Notes.from_text(os.fsdecode(found[1]).strip().rpartition("\n")[2])
 
 

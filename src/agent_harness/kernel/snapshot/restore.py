@@ -116,7 +116,9 @@ class Aside:
         folder = os.fsdecode(self._folder)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.islink(folder):
-            raise UnsafeTree(f"{folder} is a link: rescued files would go elsewhere", hint=f"move {folder} away")
+            raise UnsafeTree(
+                f"{folder} is a symbolic link, so rescued files would be written elsewhere", hint=f"move {folder} away"
+            )
         free, count = target, 0
         while os.path.lexists(free):
             count += 1
@@ -207,8 +209,8 @@ def restore(
             except _Changed as error:
                 reason = str(error)
         way.aside.put_back()
-        hint = "end what still writes there and see that the disk has space, then run the same command again"
-        raise UnsafeTree(f"the work tree cannot be brought back: {reason}", hint=hint)
+        hint = "stop programs that still write there and check the free disk space, then run the same command again"
+        raise UnsafeTree(f"the work tree cannot be restored: {reason}", hint=hint)
 
 
 def _try(way: _Way) -> Rescue:
@@ -282,7 +284,7 @@ def _fits(way: _Way, path: bytes) -> bool:
     try:
         found = os.lstat(full)
     except OSError as error:
-        raise _Changed(f"{walk.shown(path)} is gone") from error
+        raise _Changed(f"{walk.shown(path)} was deleted") from error
     if not stat.S_ISREG(found.st_mode):
         return stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
     return found.st_size <= way.most_bytes and os.access(full, os.R_OK, effective_ids=EFFECTIVE)
@@ -452,7 +454,7 @@ def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry
 def write_rescued(git: Git, commit: str, folder: str) -> None:
     """Write every file of a commit into ``folder``. Raise ``UnsafeTree`` if the folder exists and is not empty."""
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UnsafeTree(f"{folder} is not an empty folder", hint="name a new folder")
+        raise UnsafeTree(f"{folder} is not an empty folder", hint="give a new or an empty folder")
     os.makedirs(folder, exist_ok=True)
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")

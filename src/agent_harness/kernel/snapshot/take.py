@@ -110,7 +110,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
             tree = index_tree if full == plain else operation.write_tree(full)
             made = _commit(operation, head, tree, index_tree, message or "Snapshot of the work tree")
             if not operation.new_ref(ref, made):
-                raise UnsafeTree(f"{ref} exists already", hint=f"git update-ref -d {ref}")
+                raise UnsafeTree(f"{ref} already exists", hint=f"git update-ref -d {ref}")
         kept = {index: room.keep(index) for index in {exact, plain, full}}
     return Snapshot(
         ref=ref,
