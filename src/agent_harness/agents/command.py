@@ -133,7 +133,8 @@ class CommandAgent(Agent):
             return cls(words_of(command))
         if not isinstance(command, list) or not command or not all(isinstance(word, str) and word for word in command):
             raise ConfigurationError(
-                "agent.command must be a list of words", hint='agent: {kind: command, command: ["python3", "agent.py"]}'
+                "agent.command must be a string or a list of words",
+                hint='agent: {kind: command, command: ["python3", "agent.py"]}',
             )
         return cls(command)
 
@@ -273,7 +274,13 @@ class CommandTurn(Turn):
 
     def _reason(self, code: int | None) -> str:
         last = next((line.strip() for line in reversed(self._last_lines) if line.strip()), "")
-        how = "was ended" if code is None else f"died by signal {-code}" if code < 0 else f"exited with status {code}"
+        how = (
+            "was ended"
+            if code is None
+            else f"was killed by signal {-code}"
+            if code < 0
+            else f"exited with status {code}"
+        )
         return f"the agent's program {how}" + (f": {last[:300]}" if last else "")
 
     def _hand_out(self) -> Event | None:

@@ -64,12 +64,12 @@ OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
 """Oldest version of each program that passes the agent tests; unknown for other programs."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "api": ("the api agent, and exact prices of models", ("pydantic_ai", "anthropic")),
-    "acp": ("agents of the Agent Client Protocol", ("acp",)),
-    "github": ("the mirror of features as issues", ("github",)),
-    "notify": ("messages to services by name", ("apprise",)),
-    "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
-    "serve": ("the view in the browser", ("starlette", "uvicorn")),
+    "api": ("the api agent, and exact model prices", ("pydantic_ai", "anthropic")),
+    "acp": ("agents that use the Agent Client Protocol", ("acp",)),
+    "github": ("features as GitHub issues", ("github",)),
+    "notify": ("notifications by named services", ("apprise",)),
+    "otel": ("OpenTelemetry spans of sessions and verdicts", ("opentelemetry",)),
+    "serve": ("the browser view", ("starlette", "uvicorn")),
     "temporal": ("workers on other machines", ("temporalio",)),
 }
 """Purpose and packages of each optional extra."""
@@ -193,7 +193,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
             return True, f"key in {variable}"
     if name == "codex" and (provider := codex.own_provider()):
         key = provider.get("env_key")
-        return (bool(environ.get(key)), f"key in {key}") if isinstance(key, str) else (None, "a provider of your own")
+        return (bool(environ.get(key)), f"key in {key}") if isinstance(key, str) else (None, "a custom provider")
     said = _asked(path, known.asks) if known.asks and _numbers(version or "") >= _numbers(OLDEST[name]) else None
     told = environ.get(known.home) if known.home else None
     folder = Path(told) if told else Path(environ.get("HOME") or "~").expanduser() / known.folder
@@ -201,7 +201,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
         with suppress(OSError):
             if file.stat().st_size > 0 and said is not False:
                 return True, f"login in {file}"
-    return said, "it says so" if said is not None else "not seen"
+    return said, "reported by the program" if said is not None else "not seen"
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:

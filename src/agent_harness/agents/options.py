@@ -34,7 +34,7 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
     if found is None:
         return None
     if not isinstance(found, str) or not found.strip():
-        raise ConfigurationError(f"agent.{name} must be a text")
+        raise ConfigurationError(f"agent.{name} must be a string that is not empty")
     return found.strip()
 
 
@@ -50,7 +50,7 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return a setting that is a list of texts; empty if missing. Raise ``ConfigurationError`` if invalid."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
-        raise ConfigurationError(f"agent.{name} must be a list of texts")
+        raise ConfigurationError(f"agent.{name} must be a list of strings")
     return tuple(found)
 
 

@@ -90,7 +90,7 @@ def _fallback(given: object, root: Path | None) -> Agent:
     if isinstance(given, Mapping):
         return from_mapping(given, root=root)
     raise ConfigurationError(
-        "agent.fallback must be a SPEC, a section like `agent:`, or a list of them",
+        "agent.fallback must be a SPEC, a section like `agent:`, or a list of these",
         hint="agent: {kind: claude-code, fallback: [codex]}",
     )
 
@@ -166,7 +166,7 @@ def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
         return None
     name, key = found
     spec = "api" if name == "anthropic" else f"api:{name}/MODEL"
-    return UsageError(f"{missing}; {key} is set, and the agent {spec} works with it alone", hint=f"--agent {spec}")
+    return UsageError(f"{missing}; {key} is set, and the agent {spec} needs nothing else", hint=f"--agent {spec}")
 
 
 def _to_install() -> str:

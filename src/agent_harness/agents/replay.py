@@ -78,7 +78,7 @@ def find(path: Path, session: int) -> Path:
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
-        there = f"; there is {', '.join(kept)}" if kept else ""
+        there = f"; found {', '.join(kept)}" if kept else ""
         raise ConfigurationError(f"no recording at {found}{there}", hint="ls .harness/logs/*.cassette.jsonl")
     return found
 
@@ -105,7 +105,9 @@ def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
             if not isinstance(version, int):
                 raise _no_cassette(path)
             if version != VERSION:
-                raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
+                raise ConfigurationError(
+                    f"{path} is a recording of format {version}; this version supports format {VERSION}"
+                )
             known, head = True, record
         elif "turn" in record:
             turns.append(Recorded() if turns else _first(head))
@@ -245,7 +247,7 @@ def _file(objects: Objects, before: TreeEntry, entry: TreeEntry, path: bytes, ro
         return {**record, "mode": entry.mode, "left_out": "too large"}
     found = objects.read(entry.oid)
     if found is None:
-        raise UnsafeTree(f"what {walk.shown(path)} holds is gone from the repository", hint="git fsck")
+        raise UnsafeTree(f"the content of {walk.shown(path)} is missing from the repository", hint="git fsck")
     return {**record, "mode": entry.mode, **_content(found[1])}
 
 
@@ -264,7 +266,7 @@ def _checked(git: Git, text: str) -> bytes:
     parts = path.split(b"/")
     bad = path.startswith(b"/") or any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts)
     if bad or b"\0" in path or walk.Links(os.fsencode(git.top())).above(path):
-        raise UnsafeTree(f"the recording leads to {text!r}, which is not a plain path of the project")
+        raise UnsafeTree(f"the recording contains {text!r}, which is not a regular path in the project")
     return path
 
 
@@ -355,7 +357,7 @@ class ReplayAgent(Agent):
             raise refusal
         if brief.round >= len(turns):
             counted = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
-            end = Finished(ok=False, message=f"the recording has {counted}, and this would be one more")
+            end = Finished(ok=False, message=f"the recording has only {counted}, none for this round")
             return ReplayTurn(brief, Recorded(events=[(0.0, end)]), recorded_pace=False)
         return ReplayTurn(brief, turns[brief.round], recorded_pace=self.pace == "recorded")
 
@@ -368,7 +370,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
     shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
     base = str(first.base)[:12]
     return UnsafeTree(
-        f"The recording began at commit {base}, where these files were different: {shown}",
+        f"The recording began at commit {base}, at which these files had other content: {shown}",
         hint=f"git worktree add -b replay ../replay {base}  # and replay it there",
     )
 
@@ -396,7 +398,9 @@ class ReplayTurn(Turn):
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
-            self._events.popleft()[1] if self._events else Finished(ok=False, message="the recording breaks off here")
+            self._events.popleft()[1]
+            if self._events
+            else Finished(ok=False, message="the recording is incomplete and ends here")
         )
         if isinstance(event, RateLimited) and not self._recorded_pace:
             event = RateLimited(message=event.message, retry_after_seconds=_NO_WAIT_SECONDS)

@@ -250,7 +250,7 @@ def estimate_line(found: JsonObject, noun: str) -> str:
         return f"{begin}unknown: {found['unknown']}"
     (low, high), (each_low, each_high) = found["total_usd"], found["per_item_usd"]
     known, unknown = found["items_known"], found["items_unknown"]
-    told = f"by {known} proven at ${each_low:.2f} to ${each_high:.2f} each, rejected work included"
+    told = f"based on {known} proven at ${each_low:.2f} to ${each_high:.2f} each, including rejected work"
     return f"{begin}${low:.2f} to ${high:.2f} ({told}{f'; {unknown} of unknown cost' if unknown else ''})"
 
 

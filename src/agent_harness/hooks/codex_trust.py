@@ -149,9 +149,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _by_hand(path: str, why: str) -> HarnessError:
-    return Refused(
-        f"{path} is not edited: {why}", hint=f"remove the hooks of agent-harness from [hooks.state] of {path}"
-    )
+    return Refused(f"{path} was not edited: {why}", hint=f"remove the agent-harness hooks from [hooks.state] in {path}")
 
 
 def _needs_trust(hook: Mapping[str, Any]) -> bool:
@@ -239,7 +237,7 @@ class _Server:
             self._process.stdin.write(f"{jsontext.line(dict(message))}\n".encode())
             self._process.stdin.flush()
         except OSError:
-            raise _refused("codex app-server ended by itself") from None
+            raise _refused("codex app-server exited unexpectedly") from None
 
     def _receive(self, method: str) -> dict[str, Any]:
         assert self._process.stdout
@@ -249,7 +247,7 @@ class _Server:
                 raise _refused(f"codex app-server did not answer {method} within {TIMEOUT_SECONDS:g} seconds")
             chunk = os.read(self._process.stdout.fileno(), 65536)
             if not chunk or len(self._buffer) > MAX_BYTES:
-                raise _refused(f"codex app-server ended before it answered {method}")
+                raise _refused(f"codex app-server exited before it answered {method}")
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:

@@ -88,7 +88,10 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 def named(name: str) -> HookClient:
     """Return the client with this name. Raise ``UsageError`` for an unknown name."""
     if name not in CLIENTS:
-        raise UsageError(f"No client {name!r}: {', '.join(CLIENTS)}", hint="harness hooks install --client claude-code")
+        raise UsageError(
+            f"Unknown client {name!r}; known clients: {', '.join(CLIENTS)}",
+            hint="harness hooks install --client claude-code",
+        )
     return CLIENTS[name]
 
 
@@ -329,10 +332,11 @@ def _object(text: str, path: str) -> JsonObject:
         found = jsontext.loads(text)
     except ValueError as error:
         raise Refused(
-            f"{path} is not edited: {error}", hint="harness hooks print --client claude-code  # and add it by hand"
+            f"{path} was not edited: {error}",
+            hint="harness hooks print --client claude-code  # then add the output manually",
         ) from None
     if not isinstance(found, dict):
-        raise Refused(f"{path} is not edited: it is not a JSON object", hint="harness hooks print")
+        raise Refused(f"{path} was not edited: it is not a JSON object", hint="harness hooks print")
     return found
 
 
@@ -340,7 +344,7 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
     """Return the ``hooks`` member, in which each event is a list. Raise ``Refused`` for any other form."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
-        raise Refused(f"{path} is not edited: its `hooks` has another shape", hint="harness hooks print")
+        raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
     return hooks
 
 
@@ -354,7 +358,7 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
-        raise Refused(f"{path} leads out of the project", hint=f"ls -l {os.path.dirname(path)}")
+        raise Refused(f"{path} points outside the project", hint=f"ls -l {os.path.dirname(path)}")
     return path
 
 
@@ -365,7 +369,7 @@ def _read(path: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not edited: it is not UTF-8", hint="harness hooks print") from None
+        raise Refused(f"{path} was not edited: it is not valid UTF-8", hint="harness hooks print") from None
     return text if text.strip() else "{}\n"
 
 

@@ -66,7 +66,7 @@ def _limits(state: State, facts: StopFacts) -> Decision | None:
         return _limit(state, facts, "max_sessions", message)
     limited = not config.concurrent and config.max_tasks > 0 and state.session_count > 0
     if limited and facts.outcomes() >= config.max_tasks:
-        message = f"{config.max_tasks} tasks in this session, as many as it may do."
+        message = f"{config.max_tasks} tasks in this session, which is the limit."
         return _limit(state, facts, "max_tasks_per_session", message)
     return None
 
@@ -86,7 +86,7 @@ def _work(event: Event, state: State, facts: StopFacts) -> Decision:
         return _nothing_to_do(state)
     count = facts.count()
     if not count.recorded:
-        return allow("guard cannot be recorded", "HARNESS: let go: .harness/stops.json cannot be written.")
+        return allow("guard cannot be recorded", "HARNESS: stop allowed: .harness/stops.json cannot be written.")
     if count.reached:
         return allow("no progress", _let_go(state, count, following))
     if unproven:

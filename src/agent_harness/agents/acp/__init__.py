@@ -51,7 +51,7 @@ class AcpAgent(Agent):
             return cls(words_of(command))
         words = options.words(settings, "command")
         if not words:
-            raise ConfigurationError("agent.command must be a list of words", hint=HINT)
+            raise ConfigurationError("agent.command must be a string or a list of words", hint=HINT)
         return cls(words)
 
     @property

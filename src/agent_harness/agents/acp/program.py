@@ -178,8 +178,8 @@ NOT_LOGGED_IN = -32000
 ENDINGS: Mapping[str, Finished] = {
     "end_turn": Finished(ok=True),
     "cancelled": Finished(ok=False, message="interrupted"),
-    "max_tokens": Finished(ok=False, message="the agent ran into its limit of tokens"),
-    "max_turn_requests": Finished(ok=False, message="the agent ran into its limit of requests"),
+    "max_tokens": Finished(ok=False, message="the agent reached its token limit"),
+    "max_turn_requests": Finished(ok=False, message="the agent reached its request limit"),
     "refusal": Finished(ok=False, message="the model refused to continue"),
 }
 """Results by the ACP stop reason of a turn."""
@@ -228,11 +228,11 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
     except RequestError as error:
         updates.finish(None)
         if error.code == NOT_LOGGED_IN:
-            return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
+            return (Finished(ok=False, message="the agent is not logged in: start the agent once manually and log in"),)
         detail = "" if error.data is None else f": {error.data}"
         message = " ".join(f"{error}{detail}".split())[:500]
         refused = refusal_from_text(message)
-        end = Finished(ok=False, message=f"the agent gave up: {message}")
+        end = Finished(ok=False, message=f"the agent failed: {message}")
         return (end,) if refused is None else (refused, end)
     updates.finish(answer.usage)
     return (ENDINGS.get(answer.stop_reason, Finished(ok=False, message=f"it stopped: {answer.stop_reason}")),)

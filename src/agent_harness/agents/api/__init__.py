@@ -98,9 +98,9 @@ class ApiAgent(Agent):
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
-            raise ToolMissing(problem, hint="`harness doctor` says what each agent needs")
+            raise ToolMissing(problem, hint="run `harness doctor` to see what each agent needs")
         if model is None:
-            raise ToolMissing(f"the api agent needs the name of a model of {provider}", hint=HINT)
+            raise ToolMissing(f"the api agent needs a model name for {provider}", hint=HINT)
         key = PROVIDERS[provider].key
         # Tries of a request with a malformed answer or none: sessions on features make further tries themselves.
         tries = 2 if brief.task_id is not None else 1
@@ -146,4 +146,4 @@ def _problem(provider: str) -> str | None:
 
         return f"the api agent needs an extra: {command_for_extra('api')}"
     key = PROVIDERS[provider].key
-    return None if os.environ.get(key) else f"the api agent needs an API key of {provider} in {key}"
+    return None if os.environ.get(key) else f"the api agent needs an API key for {provider} in {key}"

@@ -94,7 +94,7 @@ class TurnModel:
             answer = stream.get()
         if answer.finish_reason is None:
             self._lost.append(usage_of(answer))
-            raise errors.UnexpectedModelBehavior("the answer broke off")
+            raise errors.UnexpectedModelBehavior("the answer was cut off")
         if not answer.parts:
             raise errors.UnexpectedModelBehavior("the answer is empty")
         return answer
@@ -266,7 +266,7 @@ class Loop:
         self._harness.say(usage_of(answer))
         self._cut = self._cut + 1 if answer.finish_reason == "length" else 0
         if self._cut > MOST_CUT:
-            raise Gone((Finished(ok=False, message="the model's answers are cut off at the limit of their length"),))
+            raise Gone((Finished(ok=False, message="the model's answers keep exceeding the length limit"),))
         calls = answer.tool_calls
         if calls:
             return [await self._use(call) for call in calls]

@@ -304,7 +304,7 @@ class ClaudeTurn(CommandTurn):
         result = self._stream.result
         errors = self._running.stderr_tail.decode("utf-8", "replace")
         if self._resumes and not self._stopped and stream.lost_conversation(result, errors):
-            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._ready.append(Text("[the conversation was lost; starting a new conversation]"))
             self._running.close()
             self._resumes = False
             self._lingers_until = float("inf")

@@ -36,7 +36,7 @@ def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
     """
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
-            "this Codex has no app-server, and `codex exec` cannot keep shell or file tools switched off",
+            "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
             hint="codex app-server --help",
         )
     servers = servers_file(brief)

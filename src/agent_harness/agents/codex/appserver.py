@@ -111,7 +111,7 @@ class AppServerTurn(CommandTurn):
         if self._brief.conversation:
             with suppress(RequestFailed):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
-            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._ready.append(Text("[the conversation was lost; starting a new conversation]"))
         return self._call("thread/start", given)
 
     def _try_the_sandbox(self) -> None:
@@ -126,7 +126,7 @@ class AppServerTurn(CommandTurn):
             tried = {"exitCode": None, "stderr": str(error)}
         if tried.get("exitCode") != 0:
             said = plain(str(tried.get("stderr") or "")).strip().rsplit("\n", 1)[-1]
-            message = f"Codex cannot make its sandbox ({self._settings.sandbox}) on this machine: {said[:300]}"
+            message = f"Codex cannot create its sandbox ({self._settings.sandbox}) on this machine: {said[:300]}"
             raise ToolMissing(message.rstrip(": "), hint=command.LOOSER)
 
     def _give_the_prompt(self) -> None:
@@ -138,7 +138,7 @@ class AppServerTurn(CommandTurn):
         try:
             begun = self._call("turn/start", given)
         except RequestFailed as error:
-            self._finish(Finished(ok=False, message=f"Codex did not begin: {error}"))
+            self._finish(Finished(ok=False, message=f"Codex did not start the turn: {error}"))
         else:
             self._turn_id = self._tally.turn = str(mapping_of(begun.get("turn")).get("id"))
 
@@ -375,7 +375,7 @@ class Approvals:
 
     def _command(self, params: Mapping[str, Any]) -> Answer:
         if params.get("networkApprovalContext"):
-            return _decided("the network is not reached from the sandbox (agent.network)")
+            return _decided("the sandbox has no network access (agent.network)")
         if params.get("kind", "command") != "command":
             return {"decision": "accept"}, None  # input for a command that was judged before
         if self._sandboxed and not self._stays_inside(params):
@@ -397,7 +397,7 @@ class Approvals:
     def _change(self, params: Mapping[str, Any]) -> Answer:
         paths = self._changes.get(str(params.get("itemId")))
         if not paths or params.get("grantRoot"):
-            return _decided("which files it changes is not known")
+            return _decided("the files that it changes are unknown")
         refused = (self._refusal("apply_patch", {"path": path}) for path in paths)
         return _decided(next((why for why in refused if why), None))
 

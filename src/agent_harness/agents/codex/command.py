@@ -52,7 +52,7 @@ commands.
 
 A login shell could reset PATH, and the project's own programs would not be found.
 """
-LOOSER = """to let it work without a sandbox of its own: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
+LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
 
 
 def overrides(project: Path) -> list[str]:

@@ -106,14 +106,14 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
     The command is assumed to start in ``root``; a ``cd`` in the command applies to the commands after it.
     """
     if not rules.shell_enabled:
-        return "the shell is switched off here (tools.shell.enabled)"
+        return "the shell is disabled in this project (tools.shell.enabled)"
     try:
         top = os.path.realpath(root)
         return _Judge(rules.denied_commands, WorkingFolder(top, [top])).text(text)
     except UnreadableCommand as reason:
-        return f"the command cannot be read: {reason}"
+        return f"the command cannot be parsed: {reason}"
     except (OSError, ValueError, RecursionError):
-        return "the command cannot be read"
+        return "the command cannot be parsed"
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
-        return f"{name} is not for agents"
+        return f"agents may not run {name}"
     if name == "rm":
         gone = [words[index] for index in rm_operands(texts) or ()]
         reasons = (

@@ -25,7 +25,7 @@ def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write
     because some file systems ignore case. ``write`` also refuses the folders of git and of the harness.
     """
     if not rules.filesystem_enabled:
-        return "file tools are switched off here (tools.filesystem.enabled)"
+        return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
         return _refused(os.fspath(path), os.fspath(root), rules, write)
     except (OSError, ValueError):
@@ -39,7 +39,7 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
     target = resolved(path, root)
     spelled = os.path.normpath(os.path.join(root, os.path.expanduser(path)))
     if not any(within(target, resolved(each, root)) for each in rules.allowed_paths):
-        return f"{path} is outside the paths that tools may touch ({', '.join(rules.allowed_paths) or 'none'})"
+        return f"{path} is outside the paths that tools may access ({', '.join(rules.allowed_paths) or 'none'})"
     for each in (*rules.denied_paths, *(KEPT if write else ())):
         there = resolved(each, root)
         literal = os.path.normpath(os.path.join(root, os.path.expanduser(each)))
@@ -47,7 +47,7 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
             if within(target, there) and not within(target, real_root):
                 return f"{path} is outside the project ({each} is denied)"
         elif within(target, there, fold=True) or within(spelled, literal, fold=True):
-            return f"{path} is in {each}, which tools may not touch"
+            return f"{path} is in {each}, which tools may not access"
     return None
 
 
@@ -103,7 +103,7 @@ def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
     """Return the reason why a path may not be removed with its content, or ``None``."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
-        return "it removes / when the variable is empty"
+        return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
     for form in _forms(shown):
         path = os.path.expanduser(form) if tilde else form

@@ -34,7 +34,7 @@ def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
-        return "file tools are switched off here (tools.filesystem.enabled)"
+        return "file tools are disabled in this project (tools.filesystem.enabled)"
     for name in COMMANDS:
         command = given.get(name)
         if isinstance(command, list):
@@ -66,7 +66,7 @@ def hook_answer(call: str, told: str) -> str:
         frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in rules.items()}
         why = refusal(given["tool_name"], given["tool_input"], Path(settings["root"]), ToolRules(**frozen))
     except Exception as error:  # a hook that dies lets the tool run
-        why = f"the call cannot be read: {type(error).__name__}"
+        why = f"the tool call cannot be parsed: {type(error).__name__}"
     if why is None:
         return ""
     decided = {"permissionDecision": "deny", "permissionDecisionReason": f"agent-harness: {why}"}

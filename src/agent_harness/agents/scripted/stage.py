@@ -364,7 +364,7 @@ def _number(stage: Stage, one: object) -> int:
     if one != "this":
         return int(str(one))
     if stage.occasion.feature is None:
-        raise CannotPlay("`this` means the feature of the session, and this session has none")
+        raise CannotPlay("`this` means the session's feature, but this session has no feature")
     return stage.occasion.feature
 
 
@@ -372,7 +372,7 @@ def _test_file(stage: Stage, feature: int) -> str:
     text = stage.path(stage.options.features).read_text(encoding="utf-8")
     found = test_file_of(text, feature)
     if not found:
-        raise CannotPlay(f"{stage.options.features} names no test_file for feature {feature}")
+        raise CannotPlay(f"{stage.options.features} has no test_file for feature {feature}")
     return found
 
 
