@@ -50,7 +50,7 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Capabilities of an agent kind while it runs."""
+    """Features that a running agent of one kind supports."""
 
     steer: bool = False  # a message reaches the running turn
     interrupt: bool = False  # the turn can be ended without ending the conversation
@@ -101,7 +101,7 @@ class Turn(ABC):
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:

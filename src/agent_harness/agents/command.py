@@ -39,7 +39,7 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the brief's MCP servers to a new private file outside the project and return its path; ``None`` without
+    """Write the MCP servers of a turn to a new private file outside the project and return its path; ``None`` without
     servers.
 
     The servers' variables must not be on a command line. The caller removes the file at the end of the turn.
@@ -65,7 +65,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the documented ``HARNESS_*`` variables of a turn, and the variables of the brief."""
+    """Return the documented ``HARNESS_*`` variables of a turn, and the additional variables in ``brief``."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -110,7 +110,7 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Agent that runs the command ``words`` once for each turn. A fix round starts the program again with the new
+    """Agent that runs the command ``words`` once for each turn. After a failed check, the program starts with a new
     prompt.
     """
 
@@ -172,7 +172,7 @@ class CommandAgent(Agent):
 
 
 class CommandTurn(Turn):
-    """One run of the program."""
+    """One run of a command agent's program."""
 
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
         """Set up the turn; ``servers`` is its ``servers_file``, which is removed at the end."""
@@ -186,7 +186,7 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
@@ -383,7 +383,7 @@ def begin(
 
 
 class CommandLineTurn(CommandTurn):
-    """One run of the command line."""
+    """One run of a command-line agent's program."""
 
     def __init__(
         self, running: process.Running, printed: Printed, refusal: Refusal, servers: Path | None = None
@@ -429,6 +429,6 @@ class CommandLineAgent(Agent):
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:
-        """Start the program in the folder of the brief."""
+        """Start the program in the working folder of the turn."""
         environment = callers_environment(brief.environment)
         return begin(self._run, brief, environment=environment, printed=self._printed, refusal=self._refusal)

@@ -229,7 +229,7 @@ SAID: Mapping[bool, tuple[str, ...]] = {
     False: (r'"loggedIn": *false', r"^not logged in"),
     True: (r'"loggedIn": *true', r"^logged in", r"^api key configured"),
 }
-"""Login state by the words with which Claude Code 2.1.330 and Codex 0.169 report it, at the beginning of a line."""
+"""Phrases with which Claude Code 2.1.330 and Codex 0.169 report their login state, at the beginning of a line."""
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:

@@ -310,7 +310,7 @@ def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
 
 PACES = ("fast", "recorded")
 _NO_WAIT_SECONDS = 0.001
-"""Wait after a recorded refusal in seconds, because no provider refuses during a replay."""
+"""Wait in seconds after a recorded refusal: practically none, because no provider refuses during a replay."""
 
 
 class ReplayAgent(Agent):
@@ -388,7 +388,7 @@ class ReplayTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:

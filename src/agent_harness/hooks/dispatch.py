@@ -52,7 +52,9 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number from ``ask``; 0 if the log is unreadable, because that must not stop a hook."""
+    """Return the number of task outcomes from ``ask``; 0 if the log is unreadable, because that must not stop a
+    hook.
+    """
     try:
         return ask()
     except (HarnessError, OSError):
@@ -60,7 +62,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker of a finished list, and start a further review if the list asks for it."""
+    """Remove the marker file of a finished task list, and start a further review if the list asks for it."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -86,7 +88,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the running session of another client; ``None`` if this client or one of its programs holds it."""
+    """Return the session of another client; ``None`` if this client or one of its programs holds the session."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -140,7 +142,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count a call that no user turn interrupts."""
+    """Count one hook call of a caller that has no user turns, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)

@@ -146,7 +146,7 @@ def context(text: str, *effects: Effect) -> Decision:
 
 
 def keep(why: str, text: str) -> Decision:
-    """Return a decision that keeps a teammate going."""
+    """Return a decision that keeps a teammate agent working."""
     return Decision("keep", text, why)
 
 

@@ -37,8 +37,9 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first review, in the session that has just finished the list; ``None`` if the review cannot be
-    stored.
+    """Return the decision that starts the first review, in the session that has just finished the task list.
+
+    Return ``None`` if the review cannot be stored.
     """
     if not event.session_id:
         return None

@@ -135,7 +135,7 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return the entry of one session; empty for a new session."""
+        """Return the stored entry of one session; empty for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
@@ -206,7 +206,7 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return the key of a session; long or non-ASCII ids become digests."""
+    """Return a session id in the form used as a key; long or non-ASCII ids become digests."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"

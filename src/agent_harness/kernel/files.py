@@ -203,8 +203,7 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove the temporary files that killed processes left of this file or its backup; return the number of removed
-    files.
+    """Remove temporary files that killed processes left behind for this file or its backup; return their number.
 
     If a killed process left the file and its backup as hard links to one file, separate them. Call under the lock.
     """
@@ -435,7 +434,9 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Raised if somebody wrote a state file without the lock, or took a name next to it, after the file was read."""
+    """Raised if somebody wrote a state file without the lock, or created a file with a needed name, after the file was
+    read.
+    """
 
 
 def change(
@@ -469,7 +470,9 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Return the result of ``attempt``, which is repeated if it raises ``after``. Raise ``Busy`` after 20 tries."""
+    """Return the result of ``attempt``. If ``attempt`` raises ``after``, call it again; raise ``Busy`` after 20
+    tries.
+    """
     for _ in range(_TRIES):
         try:
             return attempt()

@@ -103,7 +103,9 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records since the last call. Raise ``Refused`` or ``StateDamaged`` if the file cannot be read."""
+        """Return the log's records since the last call. Raise ``Refused`` or ``StateDamaged`` if the file cannot be
+        read.
+        """
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])

@@ -116,7 +116,7 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return the state of a process; ``dead`` only on proof.
+    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists.
 
     ``unknown`` means that the process is on another host, or in a container whose pids are invisible here.
     """
@@ -155,8 +155,8 @@ def processes_tagged(name: str, value: str) -> list[int]:
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
     """Raise ``Refused`` if this process was started, directly or indirectly, by a harness agent that works on ``root``.
 
-    If ``root`` is None, refuse agents of any project. Commands that only the user may decide on call this. An agent
-    that hides the parents of its processes is not detected.
+    If ``root`` is None, refuse agents of any project. Commands that are reserved for the user call this function. An
+    agent that hides the parents of its processes is not detected.
     """
     place = os.path.realpath(root) if root is not None else None
     for each in environments():

@@ -370,13 +370,15 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the record of each account, a rate limit or a lift, as ``adopt`` expects on another machine."""
+        """Return the record of each account, a rate limit or its removal, in the form that ``adopt`` reads on another
+        machine.
+        """
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
         """Store another machine's record of an account if newer than the local record; return True if stored.
 
-        A record that is neither a rate limit nor a lift is ignored. The maximum length of a limit applies.
+        A record that is neither a rate limit nor its removal is ignored. The maximum length of a limit applies.
         """
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))

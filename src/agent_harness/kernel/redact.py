@@ -99,7 +99,7 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 def mask_from_now_on(value: str) -> None:
     """Mask a value, and the password in it if it is a URL, for the rest of this process.
 
-    For a secret whose name does not suggest a secret. Values shorter than 8 characters are not masked.
+    Use this for secrets that the user gave under a harmless name. Values shorter than 8 characters are not masked.
     """
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))

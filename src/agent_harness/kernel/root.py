@@ -89,7 +89,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the path of the copy of this folder's task list outside the folder; ``None`` if there is none."""
+    """Return the path of the task list's copy that is kept outside this folder; ``None`` if there is none."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)

@@ -100,7 +100,7 @@ def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
     """Return replacements for characters that a stream's encoding lacks; inside JSON they decode to the same
     characters.
 
-    An error handler for ``codecs.register_error``.
+    The function is an error handler for ``codecs.register_error``.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error

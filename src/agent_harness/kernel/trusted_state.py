@@ -183,7 +183,7 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return a folder for all projects of this user, created if missing; ``None`` if impossible.
+    """Return the folder ``name`` that all projects of this user share, created if missing; ``None`` if impossible.
 
     A folder inside the current project, ``project``, is not used. Without ``make``, only an existing folder is
     returned.
@@ -232,7 +232,7 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return a subfolder of an own folder, created if missing. A symbolic link at its path is removed, not followed.
+    """Return the subfolder ``name`` of a state folder, created if missing. A symbolic link at its path is removed.
 
     Raise ``OSError`` if the folder cannot be created.
     """
@@ -307,7 +307,9 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if both folders belong to this user, are not symbolic links, and are writable if required."""
+    """Return True if ``base`` and ``folder`` belong to this user, are not symbolic links, and are writable if
+    required.
+    """
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

@@ -30,7 +30,9 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. A fix round loads the earlier session if the program can."""
+    """Agent that starts an ACP program for each turn. After a failed check, the program loads its earlier session if it
+    can.
+    """
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)

@@ -182,11 +182,11 @@ ENDINGS: Mapping[str, Finished] = {
     "max_turn_requests": Finished(ok=False, message="the agent reached its request limit"),
     "refusal": Finished(ok=False, message="the model refused to continue"),
 }
-"""Results by the ACP stop reason of a turn."""
+"""Final event of a turn for each ACP stop reason."""
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the agent, from the brief to the final event."""
+    """Run one turn of the agent, from reading its input to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -239,7 +239,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Return a new session id, or the brief's earlier session if the agent can load it."""
+    """Return the id of a new session, or of the earlier session if the agent can load it."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

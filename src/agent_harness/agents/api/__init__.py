@@ -46,7 +46,9 @@ The first model is used without settings.
 
 
 class ApiAgent(Agent):
-    """Agent that runs the loop in a separate process. A fix round continues the previous round's conversation."""
+    """Agent that runs its model loop in a separate process. After a failed check, the next turn continues the
+    conversation.
+    """
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)

@@ -30,7 +30,7 @@ INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the api agent, from the brief to the final event."""
+    """Run one turn of the api agent, from reading its input to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]
@@ -73,7 +73,7 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the brief's MCP servers and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers.
+    """Start the MCP servers of a turn and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers.
 
     If a server cannot be started, this is reported and its tools are missing (features.md UAH-212..216).
     """

@@ -42,8 +42,8 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the brief allows, the shell first. If ``interrupted`` returns True, a running command
-    ends.
+    """Return the tools that the project's rules allow, the shell first. If ``interrupted`` returns True, a running
+    command ends.
     """
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []

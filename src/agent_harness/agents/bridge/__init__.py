@@ -40,7 +40,7 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project and send the brief to the program.
+    """Start ``python -m module`` in the project and send the turn's input, ``brief``, to the program.
 
     ``settings`` are the adapter's own and exist only in the child's memory. ``kept`` is ``BridgeTurn.kept`` of an
     earlier turn. ``credentials`` are environment variables only for the program. ``steerable`` is False for a program
@@ -61,7 +61,7 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """Return a brief as JSON values."""
+    """Return the input of a turn, a ``Brief``, as JSON values."""
     told = {**asdict(brief), "cwd": str(brief.cwd)}
     return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 

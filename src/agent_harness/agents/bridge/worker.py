@@ -147,7 +147,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the brief in a record written by ``brief_record``."""
+    """Return the input of a turn, a ``Brief``, from a record written by ``brief_record``."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])

@@ -383,8 +383,9 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True if the model's call stays in the sandbox; if the call is not visible, if no reason for more
-        access is given.
+        """Return True if the model's call stays in the sandbox.
+
+        If the call is not visible, return True if the request gives no reason for more access.
         """
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:

@@ -21,7 +21,7 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a command: with its wrappers, or without them."""
+    """One form of a command for comparisons: with its wrapper programs, such as ``env``, or without them."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]

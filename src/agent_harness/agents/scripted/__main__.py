@@ -69,7 +69,7 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that no entry is left: in a fix round as the agent's text, otherwise as an error. Return the exit
+    """Report that no entry is left: as the agent's text after a failed check, otherwise as an error. Return the exit
     status.
     """
     if stage.occasion.round > 0:

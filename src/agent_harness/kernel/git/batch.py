@@ -50,11 +50,15 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Return the id, kind and size of the object of a revision; ``None`` if the object does not exist."""
+        """Return the id, kind and size of the object that a revision refers to; ``None`` if the object does not
+        exist.
+        """
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the id, kind, size and content of the object of a revision; ``None`` if the object does not exist."""
+        """Return id, kind, size and content of the object that a revision refers to; ``None`` if the object does not
+        exist.
+        """
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 

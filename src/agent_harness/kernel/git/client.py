@@ -137,7 +137,7 @@ class Git:
         return done.stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
-        """Run a git command and return its output as text, without white space at both ends."""
+        """Run a git command and return its output as text, stripped of white space at both ends."""
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
 
     def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
@@ -176,7 +176,9 @@ class Git:
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Open the ``git cat-file`` process of the current view; without a view, that of a new, unshared view."""
+        """Open the ``git cat-file`` process of the current view. Without a view, open a new view that no other call
+        shares.
+        """
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -223,7 +225,7 @@ class Git:
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit of a ref or revision; ``None`` if there is no such commit."""
+        """Return the commit that a ref or revision refers to; ``None`` if there is no such commit."""
         with self.objects() as objects:
             return objects.named(name)
 
@@ -311,8 +313,8 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master. Features.md
-        C25.
+        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master (features.md
+        C25).
         """
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
@@ -355,7 +357,7 @@ class Git:
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the environment variables for author and committer.
+        """Return the environment variables that set the author and committer of a git commit.
 
         The identity is the given one, else the user's, else the harness's.
         """

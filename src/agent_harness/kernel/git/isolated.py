@@ -54,7 +54,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""HEAD of a view that needs no HEAD."""
+"""Value of HEAD in a view whose HEAD is not used."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 
@@ -126,7 +126,9 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """A context that creates a view's folder and removes it at the end; ``call`` runs git in the view."""
+    """Context manager that creates the folder of a git view and removes the folder at the end; ``call`` runs git in the
+    view.
+    """
 
     def __init__(
         self,

@@ -163,7 +163,7 @@ ABSENT = TreeEntry("000000", "")
 
 
 class Objects:
-    """A context in which the objects of one repository are read."""
+    """Context manager for reading the objects of one repository."""
 
     def __init__(self, repository: Repository, open_batch: Callable[[], AbstractContextManager[Batch]]) -> None:
         self._repository = repository
@@ -180,7 +180,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree of a revision; ``None`` if there is none.
+        """Return the id of the commit or tree that a revision refers to; ``None`` if there is none.
 
         A full ref name refers to exactly this ref, never to a ref with a similar name.
         """

@@ -168,7 +168,7 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """A context that holds the lock and a temporary folder for one operation.
+    """Context manager that holds the lock and a temporary folder for one git operation.
 
     Raises ``LockBusy`` if another operation does not end in time.
     """

@@ -218,7 +218,9 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock for selecting an agent in this context. After 2 s without the lock, continue without the lock."""
+    """Hold the lock on agent selection within this context. If the lock is not free within 2 s, continue without the
+    lock.
+    """
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):

@@ -21,7 +21,7 @@ WINDOW, SHARE = 300.0, 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """Throttle of an account after its provider refused a request."""
+    """Limit on the concurrent agents of an account after its provider refused a request."""
 
     size: int  # agents that may work at once
     refused_at: float  # when the last counted refusal came

@@ -17,8 +17,8 @@ __all__ = ["append", "is_empty", "put", "remove"]
 
 
 class _Entry:
-    """Value in a JSON text and its position. ``begins`` is the position of its name; ``name`` is the index for an
-    array.
+    """Value in a JSON text and its position. ``begins`` is the position of the value's name; in an array, ``name`` is
+    the index.
     """
 
     __slots__ = ("begins", "end", "name", "start")

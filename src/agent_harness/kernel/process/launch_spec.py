@@ -77,7 +77,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Sandbox part of a supervisor's launch order; empty if nothing is confined."""
+        """Sandbox rules as written into a supervisor's launch order; empty if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))

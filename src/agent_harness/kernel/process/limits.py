@@ -44,7 +44,7 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Limits part of a supervisor's launch order; empty if nothing is limited."""
+        """Resource limits as written into a supervisor's launch order; empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 

@@ -27,8 +27,9 @@ def end_orphans(record: Mapping[str, object]) -> int:
     """Kill the remaining processes of the command in ``record`` (``Running.record``); return the number of killed
     processes.
 
-    Call after a crash, under the project's lock. Nothing is killed for a record of another host or boot, for this
-    process's own run, or without the record's run id. Members other than the run id may be missing or invalid.
+    Call after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is killed
+    if the record is from another host or boot, or if the run is this process's own. Other members may be missing or
+    invalid.
     """
     if not isinstance(record, Mapping):
         return 0

@@ -175,7 +175,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if folders can be mounted over others for a command that has no other namespaces."""
+    """Return True if folders can be mounted over other folders for a command that has no other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
@@ -215,8 +215,8 @@ def of_check(
     """Return the sandbox of one check, and the path of ``temporary`` (its folder for temporary files) inside the
     sandbox.
 
-    ``own``: folders that the check may change. ``reads``: folders that it must not change, even inside ``own``. It
-    cannot see other temporary files, except those in ``own``, in ``reads``, in its variables and in ``names``.
+    ``own``: folders that the check may change. ``reads``: folders that the check must not change, even inside ``own``.
+    Other temporary files are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``.
     ``of_home``: with namespaces, the only visible files and hidden folders in the home, besides required ones, because
     programs search all parent folders for settings. ``namespaces=False``: the check sees the machine as the user's own
     commands do, if Landlock works. Then a separate ``network`` is optional, and ``laid`` folders are mounted over

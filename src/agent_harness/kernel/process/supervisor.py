@@ -210,7 +210,7 @@ class Keeper:
     def _signal_everybody(self, number: int) -> None:
         """Signal all processes of the command in one step, so that no fork escapes.
 
-        Processes that left the process group are included if the signal cannot leave the sandbox.
+        If signals cannot leave the sandbox, processes outside the command's process group are signalled too.
         """
         self._signal_group(number)
         if self.scoped:

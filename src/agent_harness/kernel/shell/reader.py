@@ -127,7 +127,7 @@ def read(text: str) -> ShellText:
 
 
 class _Letters:
-    """A word that is being read."""
+    """Shell word under construction while its text is parsed."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -161,7 +161,7 @@ class _Letters:
 
 
 class _Level:
-    """List of commands of a text or substitution that is being read."""
+    """List of commands under construction while a text or a substitution is parsed."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()

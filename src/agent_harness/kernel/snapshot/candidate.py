@@ -49,8 +49,9 @@ class Hidden:
 
 
 def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the paths that are ignored now but were not at the snapshot. Folders that ignore themselves end in a
-    slash.
+    """Return the paths that are ignored now but were not when the snapshot was taken.
+
+    Folders that ignore themselves end in a slash.
     """
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:

@@ -43,8 +43,8 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 class Snapshot:
     """State of a work tree: files, index, HEAD and ignore rules.
 
-    The three digests identify stored indexes (``kernel/git/operation_lock.py``). A rollback is faster with them, but
-    does not need them.
+    Its three digests identify stored indexes (``kernel/git/operation_lock.py``), which make a rollback faster but are
+    not needed.
     """
 
     ref: str  # keeps everything below from being collected as garbage
@@ -75,7 +75,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore."""
+    """Result of a restore: the rescue ref and commit, the rolled-back commits, and files that were moved or left in
+    place.
+    """
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -147,7 +149,7 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences between the files and an index, without output files of the harness."""
+        """Return the differences between the files and an index, without files into which the harness prints."""
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 

@@ -150,13 +150,13 @@ class _Now:
 
     @property
     def commits(self) -> list[str]:
-        """Commits that must stay reachable."""
+        """Checked-out commits, which must stay reachable."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
 @dataclass(slots=True)
 class _Done:
-    """Rescues so far. Each rescue commit has the previous rescue commit among its parents."""
+    """Rescue commits made so far in a restore. Each rescue commit has the previous one among its parents."""
 
     ref: str | None = None
     commit: str | None = None
