@@ -1,4 +1,4 @@
-"""Agents that are any program: the prompt is sent on stdin, events come from stdout (``docs/command-agent.md``).
+"""Agents that run any program: the prompt is sent on stdin, events come from stdout (``docs/command-agent.md``).
 
 ``CommandAgent`` uses the event interface. ``CommandLineAgent`` runs a client in print mode, or shell text, and only the
 exit status is its result. The last output of a failed client is searched for a refusal of the provider. Source of the

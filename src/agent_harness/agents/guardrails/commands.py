@@ -1,6 +1,6 @@
 """Refusal of shell commands: the text is parsed into simple commands, which are checked one by one (C32).
 
-This is a guard rail against accidents, not a sandbox: a program that a command starts can do anything.
+This is a guard rail against accidents, not a sandbox: programs that an allowed command starts are not checked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Script of the scripted agent: its format, its errors, and the selection of an entry. Only ``load`` accesses the disk.
 
-``docs/scripted-agent.md`` describes the format; ``verbs.py`` defines the verbs.
+``docs/scripted-agent.md`` describes the format; ``VERBS`` lists the verbs, which ``stage.py`` runs.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""The supervisor: a tiny process between the harness and one command, so that the command never outlives either.
+"""The supervisor: a tiny process between the harness and one command. No process of the command outlives the harness.
 
 ``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
 streams are the command's. ``kernel/process/client.py`` is the other side.
