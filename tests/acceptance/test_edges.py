@@ -170,7 +170,7 @@ def test_the_hint_about_damaged_state_mends_it(calc: CalcProject) -> None:
 
 # -- a disk that says no -----------------------------------------------------------------------------------------------
 
-FULL = "a limit on the size of files is in force (ulimit -f)"
+FULL = "a file size limit is set (ulimit -f)"
 
 
 def limited(*words: str) -> list[str]:

@@ -57,7 +57,7 @@ def test_status_says_that_a_client_waits_by_itself_and_which_accounts_are_refuse
     status = calc.harness("status").out
     assert f"The client waits and tries again by itself: {waits.strip('[]')}." in status, status
     assert "Rate limited: kimi until " in status
-    assert "; to go on at once: harness limits clear kimi" in status
+    assert "; to continue now: harness limits clear kimi" in status
     assert f"by itself: {waits.strip('[]')}." in calc.started()
     process.terminate()
     calc.wait_until(lambda: "Stopping: the agent may finish" in calc.started(), "an answer")

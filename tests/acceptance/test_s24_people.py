@@ -289,5 +289,5 @@ def test_what_a_person_decides_is_refused_in_the_session_of_an_agent(calc: CalcP
     said = calc.base / "said"
     hidden = f"env -u HARNESS_RUN_ID -u HARNESS_PROJECT_DIR harness {words} >> {said} 2>&1"
     ran = calc.run([turn(sh(f"harness {words} > {said} 2>&1; {hidden}; true"))])
-    assert said.read_text().count("is a person's decision, and this is the session of an agent") == 2, said.read_text()
+    assert said.read_text().count("is a decision for the user: agents may not run this command") == 2, said.read_text()
     assert (calc.passing(), calc.state["pending_escalation"], calc.state["last_session"]) == ([], None, 1), ran.text

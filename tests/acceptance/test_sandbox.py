@@ -124,7 +124,7 @@ def test_a_list_may_require_one_and_is_refused_without(
         [*HARNESS, "run", "--agent", f"command:sh {tmp_path}/agent.sh"], cwd=repo.path, environ=dict(os.environ)
     )
     assert done.code != 0
-    assert "no sandbox works here" in done.out + done.err
+    assert "none works on this machine" in done.out + done.err
     assert "Traceback" not in done.err
     listed = json.loads((repo.path / "harness-tasks.json").read_text())
     assert listed["tasks"][0]["status"] == "pending"

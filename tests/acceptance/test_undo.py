@@ -105,7 +105,7 @@ def test_an_undo_is_taken_back_by_its_commit(calc: CalcProject) -> None:
     assert "src/calc.py" in planned["paths"]
     at_work = {"HARNESS_RUN_ID": "r", "HARNESS_PROJECT_DIR": str(calc.root)}
     agent = calc.harness("undo", first["commit"], "--yes", environ=at_work)
-    assert (agent.code, "a person's decision" in agent.text) == (4, True), agent.text
+    assert (agent.code, "a decision for the user" in agent.text) == (4, True), agent.text
     assert on_disk(calc) == before
 
     back = undone(calc, first["commit"][:12])

@@ -121,7 +121,7 @@ def test_a_dry_run_says_what_the_rest_will_cost(calc: CalcProject) -> None:
         assert ran.code == 0, ran.text
     before = calc.fingerprint()
     told = calc.harness("run", "--dry-run")
-    assert "Estimate for 4 open features: $1.00 to $1.40 (by 2 proven at $0.25 to $0.35 each" in told.out
+    assert "Estimate for 4 open features: $1.00 to $1.40 (based on 2 proven at $0.25 to $0.35 each" in told.out
     assert "Budget left: $199.40 of the project" in told.out
     estimate = calc.harness("run", "--dry-run", "--json").json["estimate"]
     assert (estimate["total_usd"], estimate["budget_left_usd"]) == ([1.0, 1.4], 199.4)

@@ -404,7 +404,7 @@ def test_without_the_extra_the_error_says_what_to_install(brief: Make, monkeypat
 
 def test_a_provider_without_a_model_is_asked_for_nothing(brief: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with pytest.raises(ToolMissing, match="name of a model of openai"):
+    with pytest.raises(ToolMissing, match="a model name for openai"):
         ApiAgent.from_words("openai").start(brief(model="claude-sonnet-4"))
 
 

@@ -41,7 +41,7 @@ def test_what_the_guard_rails_refuse_is_answered_with_the_reason(tmp_path: Path)
     (tmp_path / "kept").mkdir()
     root = tmp_path / "project"
     refused = call(root, "shell", command="sudo ls; touch ran")
-    assert (refused.is_error, refused.text) == (True, "Refused: sudo is not for agents")
+    assert (refused.is_error, refused.text) == (True, "Refused: agents may not run sudo")
     assert not (root / "ran").exists()
     try:
         answer = call(root, "write_file", path="../kept/file", content="x")

@@ -101,7 +101,7 @@ def test_settings_are_read() -> None:
     [
         ({"modle": "x"}, "agent.modle"),
         ({"permission_mode": "yolo"}, "agent.permission_mode is 'yolo'"),
-        ({"model": 3}, "agent.model must be a text"),
+        ({"model": 3}, "agent.model must be a string"),
         ({"allowed_tools": "Bash"}, "agent.allowed_tools must be a list"),
     ],
 )

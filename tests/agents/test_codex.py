@@ -337,7 +337,7 @@ def test_a_conversation_is_gone_on_with_and_a_lost_one_begun_anew(client: Played
     (client.folder / "log").unlink()
     client.play["lost"] = ["thread-0"]
     events = client.events(conversation="thread-0")
-    assert events == [Text("[the conversation is lost; a new one begins]"), Finished(exit_code=0)]
+    assert events == [Text("[the conversation was lost; starting a new conversation]"), Finished(exit_code=0)]
 
 
 def test_a_sandbox_that_cannot_be_made_is_refused_with_the_way_out(client: Played) -> None:

@@ -66,22 +66,34 @@ CODEX_SAYS = 'case "$*" in --version) echo codex-cli 0.169.0;; "login status") e
 @pytest.mark.parametrize(
     ("name", "text", "spec", "signed_in", "words"),
     [
-        ("claude", CLAUDE.format(version="2.1.330", said='{ "loggedIn": true }'), "claude-code", True, "signed in (it"),
+        (
+            "claude",
+            CLAUDE.format(version="2.1.330", said='{ "loggedIn": true }'),
+            "claude-code",
+            True,
+            "signed in (rep",
+        ),
         (
             "claude",
             CLAUDE.format(version="2.1.330", said='{ "loggedIn": false }'),
             "claude-code",
             False,
-            "not signed in (it says so)",
+            "not signed in (reported by the program)",
         ),
         ("claude", CLAUDE.format(version="2.1.330", said="{}"), "claude-code", None, "sign-in unknown (not seen)"),
-        ("codex", CODEX_SAYS.format(said="Logged in using ChatGPT", code=0), "codex", True, "signed in (it says so)"),
+        (
+            "codex",
+            CODEX_SAYS.format(said="Logged in using ChatGPT", code=0),
+            "codex",
+            True,
+            "signed in (reported by the program)",
+        ),
         (
             "codex",
             CODEX_SAYS.format(said="Not logged in", code=1),
             "codex",
             False,
-            "not signed in (it says so)",
+            "not signed in (reported by the program)",
         ),
         ("codex", CODEX_SAYS.format(said="Error checking login status", code=1), "codex", None, "sign-in unknown"),
         ("opencode", "echo opencode 1.2.3", "acp:opencode", None, "sign-in unknown"),
@@ -144,7 +156,7 @@ def test_a_provider_of_the_user_s_own_needs_no_login_of_codex(
     monkeypatch.setenv("CODEX_HOME", str(tmp_path))
     provider = 'model_provider = "own"\n[model_providers.own]\nname = "own"\n'
     (tmp_path / "config.toml").write_text(provider)
-    assert one("codex").signing_in == "sign-in unknown (a provider of your own)"
+    assert one("codex").signing_in == "sign-in unknown (a custom provider)"
     (tmp_path / "config.toml").write_text(f'{provider}env_key = "OWN_KEY"\n')
     assert one("codex").signed_in is False
     monkeypatch.setenv("OWN_KEY", "sk-hidden")

@@ -304,7 +304,7 @@ def test_no_command_and_no_setting_raises(command: str, entry: str) -> None:
 def test_a_refused_command_stays_refused_behind_another(command: str) -> None:
     """C32: a harmless command does not hide a dangerous one."""
     root = Path("/nonexistent/project")
-    if "cannot be read" not in (check_command(command, root, RULES) or ""):
+    if "cannot be parsed" not in (check_command(command, root, RULES) or ""):
         assert check_command("sudo ls\n" + command, root, RULES)
 
 

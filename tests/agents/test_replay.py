@@ -54,7 +54,7 @@ def test_a_recording_that_breaks_off_plays_as_far_as_it_goes_and_ends_badly(tmp_
         file.write('{"at": 3, "event": {"ty')
     turn = from_spec(f"replay:{torn}").start(brief(tmp_path))
     events = [turn.next_event(1), turn.next_event(1)]
-    assert events == [Text("one"), Finished(ok=False, message="the recording breaks off here")]
+    assert events == [Text("one"), Finished(ok=False, message="the recording is incomplete and ends here")]
     assert turn.ended
 
 

@@ -188,7 +188,7 @@ def test_the_middle_half_of_the_proven_costs_times_what_is_left() -> None:
     assert found["per_item_usd"] == [0.3, 0.5]
     assert found["total_usd"] == [3.0, 5.0]
     line = usage.estimate_line(found, "feature")
-    assert line.startswith("Estimate for 10 open features: $3.00 to $5.00 (by 5 proven at $0.30 to $0.50 each")
+    assert line.startswith("Estimate for 10 open features: $3.00 to $5.00 (based on 5 proven at $0.30 to $0.50 each")
     assert line.endswith("; 1 of unknown cost)")
     one = usage.estimate(left=1, proven=[0.25], spent_usd=0.25, tried=True)
     assert one["total_usd"] == [0.25, 0.25]

@@ -113,8 +113,8 @@ def test_claim_this_and_claim_many(calc: Any) -> None:
 
 CANNOT = [
     ({"claim": 99}, "features.json has no feature 99"),
-    ({"claim": "this"}, "this session has none"),
-    ({"evidence": 99}, "names no test_file for feature 99"),
+    ({"claim": "this"}, "this session has no feature"),
+    ({"evidence": 99}, "has no test_file for feature 99"),
     ({"read": "no/such/file"}, "read: FileNotFoundError"),
     ({"write": {"path": "a", "from": "no-such-file"}}, "write: FileNotFoundError"),
     ({"write": ["src", "a folder is there"]}, "write: IsADirectoryError"),

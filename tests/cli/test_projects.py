@@ -136,7 +136,7 @@ def test_an_agent_that_hides_its_project_does_not_have_its_proofs_forgotten(
     monkeypatch.setenv("HARNESS_RUN_ID", "r1")
     monkeypatch.setenv("HARNESS_STATE_ROOT", str(project.root))
     code, said = refused(capsys, str(project.root))
-    assert (code, "a person's decision" in said) == (4, True)
+    assert (code, "a decision for the user" in said) == (4, True)
     assert folder.is_dir()
 
 

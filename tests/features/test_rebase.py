@@ -49,7 +49,7 @@ def test_a_conflict_is_an_answer_and_leaves_the_repository_alone(tmp_path: Path)
     """UAH-379 C30."""
     git, base, tip = two_lines(tmp_path, "a.txt", "a.txt")
     joined = on_top_of(git, base, tip)
-    assert joined.problem == f"{tip[:10]} conflicts with the remote"
+    assert joined.problem == f"commit {tip[:10]} conflicts with the remote branch"
     assert git.operation_under_way() is None
     assert sh(tmp_path, "status", "--porcelain") == ""
 
@@ -71,7 +71,7 @@ def test_two_histories_without_a_common_commit_are_not_joined(tmp_path: Path) ->
     git, _, tip = two_lines(tmp_path, "b.txt", "c.txt")
     sh(tmp_path, "switch", "-q", "--orphan", "other")
     other = commit(tmp_path, "x.txt", "x\n", "Other")
-    assert on_top_of(git, other, tip).problem == "the two have no commit in common"
+    assert on_top_of(git, other, tip).problem == "the local and the remote branch have no common commit"
 
 
 def test_a_landing_of_several_stays_a_merge_over_the_commits_of_its_members(tmp_path: Path) -> None:

@@ -102,13 +102,13 @@ def test_a_file_that_codex_does_not_read_is_not_trusted(codex: Path, tmp_path: P
 
 
 TROUBLE = [
-    ("sys.exit(3)", "ended"),
+    ("sys.exit(3)", "exited"),
     (
         "print(json.dumps({'id': asked['id'], 'error': {'code': -32601, 'message': 'unknown'}}), flush=True); continue",
         "unknown",
     ),
     ("import time; time.sleep(60)", "did not answer"),
-    ("os.close(1); sys.stdin.read()", "ended before"),
+    ("os.close(1); sys.stdin.read()", "exited before"),
 ]
 
 
@@ -211,6 +211,6 @@ def test_settings_that_cannot_be_edited_safely_stay_and_the_person_hears_it(code
     settings.write_text(text.format(file=file))
     before = settings.read_bytes()
     done = CliRunner().invoke(hooks, ["uninstall", "--client", "codex"], catch_exceptions=False)
-    assert f"{settings} is not edited" in " ".join(done.output.split())
+    assert f"{settings} was not edited" in " ".join(done.output.split())
     assert settings.read_bytes() == before
     assert json.loads(file.read_text()) == PERSONS

@@ -213,7 +213,7 @@ def test_a_link_of_the_person_is_followed_and_one_of_a_project_that_leads_out_is
     assert MARK in dotfiles.read_text()
     (tmp_path / "elsewhere").mkdir()
     Path(".codex").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refused, match="leads out of the project"):
+    with pytest.raises(Refused, match="points outside the project"):
         install("codex", "project")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

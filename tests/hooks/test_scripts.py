@@ -201,7 +201,7 @@ def test_the_outcomes_of_this_session_count_against_its_limit(tmp_path: Path) ->
     log.write_text('[2026-01-31T09:30:00Z] [SESSION-1] CHECKPOINT [task-001] step=1/2 "Completed [task-001]"\n')
     assert answer(call("stop", root))["decision"] == "block"
     log.write_text(log.read_text() + "[2026-01-31T09:31:00Z] [SESSION-1] Completed [task-001] (commit abc1234)\n")
-    assert "as many as it may do" in answer(call("stop", root))["systemMessage"]
+    assert "which is the limit" in answer(call("stop", root))["systemMessage"]
     assert (root / ".harness-active").exists()
 
 

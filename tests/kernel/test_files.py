@@ -356,7 +356,9 @@ def test_restore_writes_through_a_link(folder: Path, state: Path) -> None:
     assert files.read_json(state) == {"old": True}
 
 
-@pytest.mark.parametrize(("backup", "why"), [(None, "there is none"), ("{", "Expecting"), ("[]", "not a JSON object")])
+@pytest.mark.parametrize(
+    ("backup", "why"), [(None, "the backup is missing"), ("{", "Expecting"), ("[]", "not a JSON object")]
+)
 def test_without_a_valid_backup_nothing_is_done(state: Path, backup: str | None, why: str) -> None:
     state.write_text("{damaged")
     if backup is not None:

@@ -229,7 +229,7 @@ def test_damage_far_down_a_long_list_is_told() -> None:
 
 def test_zero_bytes_and_what_is_no_text_are_told() -> None:
     for content in (b'{"tasks": [\0]}', b'{"tasks": ["\xff"]}'):
-        with pytest.raises(ValueError, match=r"zero byte|not UTF-8"):
+        with pytest.raises(ValueError, match=r"zero byte|not valid UTF-8"):
             list_file.parse(content, "tasks")
 
 

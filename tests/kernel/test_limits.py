@@ -62,7 +62,7 @@ def test_a_command_that_takes_too_much_memory_is_ended_and_told(kind: str, tmp_p
     assert not done.timed_out
     assert done.over_limit.startswith("used ")
     assert done.over_limit.endswith("of memory, more than 200 MiB (limit: sandbox.memory)")
-    assert done.ending == "went over a limit"
+    assert done.ending == "exceeded a limit"
     assert done.over_limit in done.output.decode()
 
 

@@ -86,7 +86,7 @@ def test_a_clean_tree_is_the_tree_of_head(repo: Repo) -> None:
 
 def test_a_ref_is_made_once(repo: Repo) -> None:
     first = take(Git(repo.path), BASE)
-    with pytest.raises(UnsafeTree, match="exists already"):
+    with pytest.raises(UnsafeTree, match="already exists"):
         take(Git(repo.path), BASE)
     assert repo.git("rev-parse", BASE) == first.commit
 
@@ -263,7 +263,7 @@ def test_a_snapshot_that_is_gone_is_refused(repo: Repo, back: Callable[..., Resc
     snapshot = take(Git(repo.path), BASE)
     repo.write("a", "agent").git("update-ref", "-d", BASE)
     repo.git("gc", "-q", "--prune=now")
-    with pytest.raises(UnsafeTree, match="is gone from the repository"):
+    with pytest.raises(UnsafeTree, match="was deleted from the repository"):
         back(snapshot)
     assert repo.read("a") == b"agent"
 
@@ -320,7 +320,7 @@ def test_a_link_in_place_of_the_rescued_files_is_refused(
     repo.remove("a").write("a/x.o", "ignored")
     (tmp_path / "away").mkdir()
     (tmp_path / "rescued").symlink_to(tmp_path / "away")
-    with pytest.raises(UnsafeTree, match="rescued files would go elsewhere"):
+    with pytest.raises(UnsafeTree, match="rescued files would be written elsewhere"):
         back(snapshot)
     assert repo.read("a/x.o") == b"ignored"
 
@@ -358,7 +358,7 @@ def test_files_that_keep_changing_are_left_alone(repo: Repo, back: Callable[...,
             try:
                 back(snapshot)
             except UnsafeTree as error:
-                assert "cannot be brought back" in error.message
+                assert "cannot be restored" in error.message
     finally:
         writer.kill()
         writer.wait()

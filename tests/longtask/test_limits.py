@@ -70,7 +70,7 @@ def test_everybody_says_until_when_and_what_lifts_it(project: LongTaskProject, t
     for words in (["next"], ["tick", "--dry-run"], ["tick"], ["run", "--dry-run"]):
         assert project.lth(*words).json["rateLimits"] == [told], words
     for text in (project.lth("status").out, project.lth("resume").err):
-        assert f"{told['untilLocal']}; to go on at once: {told['lift']}" in text
+        assert f"{told['untilLocal']}; to continue now: {told['lift']}" in text
     other = LongTaskProject.of_book(tmp_path / "other")  # not blocked: its worker would have to wait
     other.task = book(workerPolicy={"preferred": "claude-code"})
     assert other.lth("next").json["rateLimits"] == [told]
@@ -159,7 +159,7 @@ def test_status_of_a_list_says_which_accounts_wait(tmp_path: Path, monkeypatch: 
     assert run_harness("init", ".").returncode == 0
     LimitClock().note("codex", said="limit", retry_after_seconds=600)
     said = run_harness("status").stdout.decode()
-    assert re.search(r"Rate limited: codex until \d{4}-.*; to go on at once: harness limits clear codex\n", said), said
+    assert re.search(r"Rate limited: codex until \d{4}-.*; to continue now: harness limits clear codex\n", said), said
 
 
 @pytest.mark.parametrize("worker", ["claude", "local-command"])

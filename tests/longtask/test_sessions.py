@@ -147,7 +147,7 @@ def test_a_recording_plays_as_a_worker(project: LongTaskProject, repository: Pat
     project.run("echo said; echo written > chapter.txt; rm kept.txt")
     recording = session(project) / "recording.cassette.jsonl"
     refused = project.lth("run", "--worker", f"replay:{recording}", code=1)
-    assert "these files were different: chapter.txt, kept.txt" in refused.err
+    assert "these files had other content: chapter.txt, kept.txt" in refused.err
     git(repository, "checkout", "--", "kept.txt")
     (repository / "chapter.txt").unlink()
     answer = project.lth("run", "--worker", f"replay:{recording}", code=0).json

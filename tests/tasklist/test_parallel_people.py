@@ -415,7 +415,7 @@ def test_an_agent_asks_nothing_of_its_run(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 0, ran
     said = (tmp_path / "said").read_text()
-    assert said.count("is a person's decision") == 6, said
+    assert said.count("is a decision for the user") == 6, said
 
 
 # ---- a line to one of them -------------------------------------------------------------------------------------------

@@ -480,7 +480,7 @@ def test_the_agent_of_a_run_corrects_no_task(tmp_path: Path, how: str) -> None:
     asks = f"{line} set b validation.command=true' > ../set 2>&1; {line} reset --failed' > ../reset 2>&1; true"
     work.harness("run", "--agent", work.agent(f"{asks}\n{WORKS}"))
     for name in ("set", "reset"):
-        assert f"harness task {name} is a person's decision" in (tmp_path / name).read_text(), name
+        assert f"harness task {name} is a decision for the user" in (tmp_path / name).read_text(), name
     assert work.statuses() == ["completed", "failed"]
     assert work.harness("task", "set", "b", "priority=P0", CLAUDECODE="1").code == 0
     assert "set by an agent's command: priority=P0" in work.log()[-1]

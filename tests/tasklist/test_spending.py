@@ -76,5 +76,5 @@ def test_a_dry_run_says_what_the_rest_will_cost(tmp_path: Path) -> None:
         status.note_cost(done.layout, session=1, task_id=name, result=result, used=totals)
     told = done.harness("run", "--dry-run")
     assert "Next: c: Title of c" in told.out
-    assert "Estimate for 2 open tasks: $1.00 to $1.40 (by 2 proven at $0.50 to $0.70 each" in told.out
+    assert "Estimate for 2 open tasks: $1.00 to $1.40 (based on 2 proven at $0.50 to $0.70 each" in told.out
     assert done.harness("run", "--dry-run", "--json").json["estimate"]["total_usd"] == [1.0, 1.4]

@@ -1,7 +1,7 @@
 """Interface of agent adapters: an adapter starts one turn of an agent and returns its events.
 
-An adapter is a small file over shared parts (``docs/architecture.md``). It declares its capabilities; the supervisor
-does without the missing ones.
+An adapter is a small module on top of shared parts (``docs/architecture.md``). It declares its capabilities; the
+supervisor works without the missing capabilities.
 """
 
 import json
@@ -19,25 +19,25 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One MCP server to be offered to the agent, ready to be started over stdio."""
+    """One MCP server offered to the agent, started over stdio."""
 
     command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
     env: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """Return program, arguments and variables, in the form that the configurations of clients share."""
+        """Return the server's program, arguments and variables in the common JSON format of agent clients."""
         env = dict(self.env)
         return {"command": self.command[0], "args": list(self.command[1:]), **({"env": env} if env else {})}
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return the servers as the file that clients share, ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
+    """Return the MCP servers as the common client file ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Permissions of an agent by ``tools:``: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
+    """Tool permissions of an agent from ``tools:``: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -50,7 +50,7 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Capabilities of a running agent of this kind."""
+    """Features that a running agent of one kind supports."""
 
     steer: bool = False  # a message reaches the running turn
     interrupt: bool = False  # the turn can be ended without ending the conversation
@@ -81,7 +81,7 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox of the agent's processes; ``Refused`` if one is required and impossible."""
+    """Return the sandbox of the agent's processes. Raise ``Refused`` if a sandbox is required and none works."""
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -96,16 +96,16 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout or the end; the last event is ``Finished``."""
+        """Return the next event, or ``None`` after the timeout or at the end. The last event is ``Finished``."""
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and every process it started; return when they are gone. Safe to repeat."""
+        """End the agent and every process that it started; return when all have exited. Repeated calls are harmless."""
 
     def steer(self, text: str) -> bool:
         """Send a message to the running agent; return False if this agent cannot be steered."""
@@ -117,12 +117,14 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that it exceeded, as the end of a sentence; it was ended for that."""
+        """Resource limit for which the agent was ended, as the end of a sentence; empty if none."""
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Process (pid, start time, boot id, run id), for use after a crash; ``None`` in-process."""
+        """Process identity (pid, start time, boot id, run id) for use after a crash; ``None`` for an in-process
+        agent.
+        """
         return None
 
 
@@ -134,17 +136,19 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
-        """Start one turn; raise ``ToolMissing`` if the program is missing."""
+        """Start one turn of the agent. Raise ``ToolMissing`` if its program is missing."""
 
     @property
     def account(self) -> str:
-        """Account of its rate limits: agents with the same word wait for the same reset. Not a secret."""
+        """Account of the agent's rate limits: agents with the same account wait for the same reset. Not a secret."""
         return self.name
 
     def problem(self) -> str | None:
-        """Return the reason why this agent cannot be started now, in one line, or ``None``. Starts nothing."""
+        """Return a one-line reason why this agent cannot be started now, or ``None``. Starts nothing."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return the reason why it would only damage the files of a folder, or ``None``. Starts and changes nothing."""
+        """Return an error if this agent would only damage the files in a folder, or ``None``. Starts and changes
+        nothing.
+        """
         return None

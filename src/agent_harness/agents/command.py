@@ -1,7 +1,7 @@
-"""Any program can be an agent: the prompt comes on stdin, events go out on stdout (``docs/command-agent.md``).
+"""Agents that run any program: the prompt is sent on stdin, events come from stdout (``docs/command-agent.md``).
 
-``CommandAgent`` speaks the seam. ``CommandLineAgent`` is a client in print mode, or a line of shell, whose exit status
-alone is its result. The last output of a failed client is searched for a refusal of the provider. Source of the
+``CommandAgent`` uses the event interface. ``CommandLineAgent`` runs a client in print mode, or shell text, and only the
+exit status is its result. The last output of a failed client is searched for a refusal of the provider. Source of the
 refusals: features.md UAH-374..375, C28.
 """
 
@@ -39,9 +39,10 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Return a new private file outside of the project with the brief's MCP servers; ``None`` without any.
+    """Write the MCP servers of a turn to a new private file outside the project and return its path; ``None`` without
+    servers.
 
-    Their variables must not be on a command line. The caller removes the file at the end of the turn.
+    The servers' variables must not be on a command line. The caller removes the file at the end of the turn.
     """
     if not brief.tools.mcp_servers:
         return None
@@ -52,7 +53,7 @@ def servers_file(brief: Brief) -> Path | None:
 
 
 def forget_servers_files(run_id: object) -> None:
-    """Remove the files of a run's turns that were never ended, since the harness was killed."""
+    """Remove the ``servers_file`` of each turn of a run that never ended, because the harness was killed."""
     if isinstance(run_id, str) and run_id.isalnum():
         for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
             with suppress(OSError):  # another user's, in the shared folder
@@ -64,7 +65,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the variables that the seam promises, and those of the brief."""
+    """Return the documented ``HARNESS_*`` variables of a turn, and the additional variables in ``brief``."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -82,7 +83,7 @@ def environment_of(brief: Brief) -> dict[str, str]:
 
 @contextmanager
 def removed_on_error(servers: Path | None) -> Iterator[None]:
-    """Remove the ``servers_file`` of a turn that fails to start."""
+    """Remove the ``servers_file`` of a turn if its start fails."""
     try:
         yield
     except BaseException:
@@ -92,14 +93,16 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return the reason why a program cannot be started; a relative path is checked only in the project."""
+    """Return the reason why a program cannot be started, or ``None``. Relative paths are not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the path of a program, relative to the project if it has a slash; raise ``ToolMissing``."""
+    """Return the path of a program, relative to the project if it contains a slash. Raise ``ToolMissing`` if not
+    found.
+    """
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
         raise ToolMissing(f"the agent's program {program!r} is not installed or not executable", hint=hint)
@@ -107,7 +110,9 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Agent that runs ``words`` once for each turn; a fix round is the program started again with the new prompt."""
+    """Agent that runs the command ``words`` once for each turn. After a failed check, the program starts with a new
+    prompt.
+    """
 
     name = "command"
     capabilities = Capabilities(usage=True)
@@ -117,29 +122,32 @@ class CommandAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "CommandAgent":
-        """Return the agent of ``command:WORDS``."""
+        """Return the agent for ``command:WORDS``."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "CommandAgent":
-        """Return the agent of ``agent: {kind: command, command: [...]}``; the command may be one string."""
+        """Return the agent for ``agent: {kind: command, command: [...]}``; the command may be a string."""
         command = options.checked("command", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
         if not isinstance(command, list) or not command or not all(isinstance(word, str) and word for word in command):
             raise ConfigurationError(
-                "agent.command must be a list of words", hint='agent: {kind: command, command: ["python3", "agent.py"]}'
+                "agent.command must be a string or a list of words",
+                hint='agent: {kind: command, command: ["python3", "agent.py"]}',
             )
         return cls(command)
 
     @property
     def account(self) -> str:
-        """Program's name and a digest of its words: two programs are taken to share no limit."""
+        """Account of the agent's rate limits: its program's name and a digest of its command, so other commands do not
+        share it.
+        """
         words = "\0".join(self.words).encode("utf-8", "replace")
         return f"{self.name}:{os.path.basename(self.words[0])}-{digest.sha256(words)[:8]}"  # noqa: PTH119
 
     def problem(self) -> str | None:
-        """Return the reason why the program cannot be started."""
+        """Return the reason why the program cannot be started, or ``None``."""
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
@@ -164,7 +172,7 @@ class CommandAgent(Agent):
 
 
 class CommandTurn(Turn):
-    """One run of the program."""
+    """One run of a command agent's program."""
 
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
         """Set up the turn; ``servers`` is its ``servers_file``, which is removed at the end."""
@@ -178,11 +186,11 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event; waiting lines of text come as one block."""
+        """Return the next event, or ``None`` after the timeout. Waiting lines of text become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -198,7 +206,7 @@ class CommandTurn(Turn):
         return self._hand_out()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the program and everything that it started."""
+        """End the program and every process that it started."""
         self._running.stop(grace_seconds)
         self._forget_servers()
 
@@ -208,7 +216,7 @@ class CommandTurn(Turn):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit that ended it."""
+        """Resource limit for which the program was ended, as the end of a sentence; empty if none."""
         return self._running.over_limit
 
     @property
@@ -240,7 +248,7 @@ class CommandTurn(Turn):
             self._ready.append(event)
 
     def _claim(self, end: Finished) -> None:
-        """Remember the program's report of its end, and limit the time until its exit."""
+        """Store the program's own report of its end, and limit the time until its exit."""
         self._claimed = end
         self._lingers_until = time.monotonic() + LINGER_SECONDS
 
@@ -256,7 +264,9 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the end of standard error as text before the turn ends; it is not part of the stream."""
+        """Report the end of standard error as text before the turn ends; standard error is not part of the event
+        stream.
+        """
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
         if any(lines):
             self._ready.append(Text("\n".join(["[standard error]", *lines])))
@@ -264,7 +274,13 @@ class CommandTurn(Turn):
 
     def _reason(self, code: int | None) -> str:
         last = next((line.strip() for line in reversed(self._last_lines) if line.strip()), "")
-        how = "was ended" if code is None else f"died by signal {-code}" if code < 0 else f"exited with status {code}"
+        how = (
+            "was ended"
+            if code is None
+            else f"was killed by signal {-code}"
+            if code < 0
+            else f"exited with status {code}"
+        )
         return f"the agent's program {how}" + (f": {last[:300]}" if last else "")
 
     def _hand_out(self) -> Event | None:
@@ -276,7 +292,7 @@ class CommandTurn(Turn):
 
 
 PATTERNS: tuple[str, ...] = (*REFUSED, *OVERLOADED, r"\brate[ _-]?limited\b")
-"""Phrases of clients for a refusal: one pattern a line, case-insensitive."""
+"""Phrases with which clients report a refusal: one case-insensitive pattern per line."""
 
 _REFUSED = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), re.IGNORECASE)
 _LONGEST = 2000  # characters of a line that are searched
@@ -285,7 +301,8 @@ _LONGEST = 2000  # characters of a line that are searched
 def refusal_from_text(text: str) -> RateLimited | None:
     """Return the refusal in the last matching line of a failed client's output, or ``None``.
 
-    The wait and the reset are set if the line gives them with a unit or a time zone; a bare time of day is ignored.
+    The wait and the reset time are set if the line states them with a unit or a time zone. A bare time of day is
+    ignored.
     """
     now = clock.now()
     below = ""
@@ -311,7 +328,7 @@ def _refusal(line: str) -> RateLimited:
 
 
 Refusal = Callable[["Printed", int | None], RateLimited | None]
-"""Reader of the refusal in a failed client's output; the exit code is ``None`` if nobody saw its end."""
+"""Function that finds a refusal in a failed client's output. The exit code is ``None`` if the exit was not observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +340,15 @@ class Printed:
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal at the end of standard error, else at the end of standard output."""
+    """Return the refusal at the end of standard error, else at the end of standard output; ``None`` if there is
+    none.
+    """
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return ``None``: the program has no provider."""
+    """Return ``None``, for a program without a provider."""
     return None
 
 
@@ -342,7 +361,7 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn: the words of a program, or a line of shell. Raises ``ToolMissing`` and ``Refused``.
+    """Start a turn: a program with arguments, or shell text. Raise ``ToolMissing`` or ``Refused``.
 
     ``servers`` is the ``servers_file`` of the turn, which is removed at its end.
     """
@@ -364,7 +383,7 @@ def begin(
 
 
 class CommandLineTurn(CommandTurn):
-    """One run of the program."""
+    """One run of a command-line agent's program."""
 
     def __init__(
         self, running: process.Running, printed: Printed, refusal: Refusal, servers: Path | None = None
@@ -406,10 +425,10 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the program's rate limits; its own name if unknown."""
+        """Account of the program's rate limits; the agent's name if unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:
-        """Start the program in the folder of the brief."""
+        """Start the program in the working folder of the turn."""
         environment = callers_environment(brief.environment)
         return begin(self._run, brief, environment=environment, printed=self._printed, refusal=self._refusal)

@@ -1,7 +1,8 @@
-"""Agents on this machine: programs, versions, sign-ins, extras; no network, no secret.
+"""Agents on this machine: programs, versions, logins and extras, found without network access and without reading
+secrets.
 
-Every program that is started here is ended, with all its processes, if it does not answer in time. Facts that need a
-network are reported as unknown: for example, if a provider still accepts a key or a login.
+Every program that is started for this is killed, with all its processes, if it does not answer in time. Facts that need
+a network are reported as unknown, such as whether a provider still accepts a key or a login.
 """
 
 import re
@@ -26,7 +27,7 @@ VERSION_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Signs of a program's sign-in: variables, then files (of the home, or below a folder in a variable)."""
+    """Signs that a user is signed in to a program: environment variables, then files in a folder."""
 
     variables: tuple[str, ...] = ()
     home: str | None = None  # the variable that names the program's folder
@@ -60,25 +61,25 @@ LOGINS: Mapping[str, Login] = {
 }
 
 OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
-"""Program → the oldest version that meets the contract of an agent in tests; unknown for others."""
+"""Oldest version of each program that passes the agent tests; unknown for other programs."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "api": ("the api agent, and exact prices of models", ("pydantic_ai", "anthropic")),
-    "acp": ("agents of the Agent Client Protocol", ("acp",)),
-    "github": ("the mirror of features as issues", ("github",)),
-    "notify": ("messages to services by name", ("apprise",)),
-    "otel": ("spans of sessions and verdicts", ("opentelemetry",)),
-    "serve": ("the view in the browser", ("starlette", "uvicorn")),
+    "api": ("the api agent, and exact model prices", ("pydantic_ai", "anthropic")),
+    "acp": ("agents that use the Agent Client Protocol", ("acp",)),
+    "github": ("features as GitHub issues", ("github",)),
+    "notify": ("notifications by named services", ("apprise",)),
+    "otel": ("OpenTelemetry spans of sessions and verdicts", ("opentelemetry",)),
+    "serve": ("the browser view", ("starlette", "uvicorn")),
     "temporal": ("workers on other machines", ("temporalio",)),
 }
-"""Extra → its purpose, and the packages that it installs."""
+"""Purpose and packages of each optional extra."""
 
 KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """One agent: its name for ``--agent``, and the known facts."""
+    """One agent: its name for ``--agent``, and the known facts about the agent."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -92,24 +93,24 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """True if the version is older than the oldest known to work; ``None`` if either is unknown."""
+        """True if the version is older than the oldest version known to work; ``None`` if either is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
     @property
     def signing_in(self) -> str:
-        """Sign-in state, in words."""
+        """Login state as text."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 
     @property
     def sign_in(self) -> str | None:
-        """Command by which a person signs in, if the agent is not signed in."""
+        """Command with which the user signs in, if the agent is not signed in; ``None`` otherwise."""
         known = LOGINS.get(Path(self.program).name) if self.program and self.signed_in is False else None
         return known.sign_in or None if known else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the members of the JSON record."""
+        """Return the agent's facts as a JSON object."""
         return {**asdict(self), "can": list(self.can), "too_old": self.too_old}
 
 
@@ -122,14 +123,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
-    """Return every named agent, installed or not; installed ones are started to ask for their version."""
+    """Return every known agent, installed or not. Installed agents are started to read their version."""
     programs = [(kind, name) for name, kind in registry.CLIENTS.items()]
     programs += [(f"acp:{name}", words[0]) for name, words in KNOWN.items()]
     return [_found(spec, name, environ) for spec, name in [*programs, ("api", "")]]
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return the optional parts of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    """Return the optional extras of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
     return [
         {
             "name": name,
@@ -142,12 +143,14 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables that hold an API key, never their values."""
+    """Return the names of the environment variables that contain an API key, never their values."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent of a run without ``--agent``, and the source of the choice; ``problem`` if it cannot start."""
+    """Return the agent of a run without ``--agent``, and the source of the choice; ``problem`` if the agent cannot
+    start.
+    """
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
     try:
@@ -158,7 +161,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about the agent; ``name`` is its program, empty for one that needs only a key."""
+    """Return the facts about an agent; ``name`` is its program, empty for an agent that needs only a key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -181,7 +184,7 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return if the program is signed in, and by which sign: a key, its own report, else one of its files."""
+    """Return the login state of a program and its sign: a key, its own report, or one of its files."""
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -190,7 +193,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
             return True, f"key in {variable}"
     if name == "codex" and (provider := codex.own_provider()):
         key = provider.get("env_key")
-        return (bool(environ.get(key)), f"key in {key}") if isinstance(key, str) else (None, "a provider of your own")
+        return (bool(environ.get(key)), f"key in {key}") if isinstance(key, str) else (None, "a custom provider")
     said = _asked(path, known.asks) if known.asks and _numbers(version or "") >= _numbers(OLDEST[name]) else None
     told = environ.get(known.home) if known.home else None
     folder = Path(told) if told else Path(environ.get("HOME") or "~").expanduser() / known.folder
@@ -198,11 +201,11 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
         with suppress(OSError):
             if file.stat().st_size > 0 and said is not False:
                 return True, f"login in {file}"
-    return said, "it says so" if said is not None else "not seen"
+    return said, "reported by the program" if said is not None else "not seen"
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's report on its own sign-in; ``None`` if it cannot be understood."""
+    """Return the program's own report of its login state; ``None`` if the report cannot be understood."""
     said: list[bytes] = []
     try:
         process.run(
@@ -226,13 +229,13 @@ SAID: Mapping[bool, tuple[str, ...]] = {
     False: (r'"loggedIn": *false', r"^not logged in"),
     True: (r'"loggedIn": *true', r"^logged in", r"^api key configured"),
 }
-"""Signed in or not → words of Claude Code 2.1.330 and Codex 0.169, each at the beginning of a line."""
+"""Phrases with which Claude Code 2.1.330 and Codex 0.169 report their login state, at the beginning of a line."""
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:
-    """Return the first line of ``--version`` with a number in it, except for warnings of the program.
+    """Return the first line of ``--version`` output that contains a number and is not a warning.
 
-    ``None`` if the program fails, prints nothing, or takes too long.
+    Return ``None`` if the program fails, prints nothing, or takes too long.
     """
     lines: list[bytes] = []
     take: Callable[[bytes], object] = lines.append

@@ -1,6 +1,6 @@
 """Common events of all agent clients.
 
-Monitors, logs and protocols see only these, never a client. Source: ``docs/architecture.md``.
+Monitors, logs and protocols see only these events, never a client. Source: ``docs/architecture.md``.
 """
 
 import json
@@ -24,7 +24,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """Call of a tool by the agent. ``name`` is the client's word; ``input`` is as the client gave it."""
+    """Tool call of the agent. ``name`` and ``input`` are those of the client."""
 
     name: str
     input: Mapping[str, object] = field(default_factory=dict)
@@ -44,10 +44,10 @@ class ToolResult:
 class Usage:
     """Tokens of one model call, never a running total.
 
-    ``input_tokens`` are the uncached ones, ``cached_tokens`` those read from a cache, ``cache_write_tokens`` those
-    written to one. Their sum with ``output_tokens`` is the used part of the context window, unless ``context_tokens``
-    gives it. ``model`` is the one that answered, if the client reports it. With ``told_usd`` it is not a call: the
-    client reports the cost of all calls since its last such report.
+    ``input_tokens`` counts uncached tokens, ``cached_tokens`` cache reads, ``cache_write_tokens`` cache writes. Their
+    sum with ``output_tokens`` is the used part of the context window, unless ``context_tokens`` is set. ``model`` is
+    the model that answered, if reported. With ``told_usd``, the event is not a call: the client reports the cost of all
+    calls since its last cost report.
     """
 
     input_tokens: int = 0
@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Refusal of the provider for now: seconds to wait, or the ISO moment of the reset, if known."""
+    """Temporary refusal by the provider, with the seconds to wait or the ISO time of the reset, if known."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -78,7 +78,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn; ``ok`` says that the turn ended well, nothing about the work."""
+    """End of the agent's turn. ``ok`` means that the turn ended normally; it says nothing about the work."""
 
     ok: bool = True
     message: str = ""
@@ -86,16 +86,16 @@ class Finished:
 
 
 CLIENT_TRIES_AGAIN = "[the provider did not answer"
-"""Beginning of a text about a client that asks its provider again by itself, and may be silent meanwhile."""
+"""Beginning of a text event which reports that the client itself repeats a request, and may be silent meanwhile."""
 
 Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return the event that a JSON object of the command seam names by its ``type``; ``None`` if unknown.
+    """Return the event for a JSON object of the command interface, selected by its ``type``; ``None`` if unknown.
 
-    Wrong types never raise: a count that is not a number of tokens is 0, a text that is not a text is "". The result
-    can always be shown, and written as UTF-8 and as JSON: texts are ``plain``, deep nesting is cut.
+    Invalid values never raise: an invalid token count becomes 0, an invalid text becomes "". The result can always be
+    displayed, and written as UTF-8 and as JSON: texts are made ``plain``, deep nesting is cut.
     """
     kind = record.get("type")
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
@@ -103,18 +103,18 @@ def event_from(record: Mapping[str, object]) -> Event | None:
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Return the JSON object of the command seam for an event: the inverse of ``event_from``."""
+    """Return the JSON object of the command interface for an event, the inverse of ``event_from``."""
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """Return the event of one stdout line: a JSON object with a known ``type``, else text."""
+    """Return the event of one stdout line: a JSON object with a known ``type``, else a text event."""
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 
 
 def object_of_line(line: str | bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a line; ``None`` if it holds anything else."""
+    """Return the JSON object in a line; ``None`` if the line contains anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ def object_of_line(line: str | bytes) -> dict[str, Any] | None:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
@@ -132,9 +132,9 @@ def _count(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Return the text without terminal codes, control characters and lone surrogates, which UTF-8 cannot carry.
+    """Return a text without terminal codes, control characters and lone surrogates, which UTF-8 cannot encode.
 
-    A carriage return inside it ends a line.
+    A carriage return inside the text becomes a line end.
     """
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)

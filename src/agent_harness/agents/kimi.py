@@ -1,4 +1,4 @@
-"""Agent kind ``kimi``: one run of Kimi's print mode a turn. It reports no tokens and cannot be steered."""
+"""Agent kind ``kimi``: one run of Kimi's print mode per turn. Kimi reports no tokens and cannot be steered."""
 
 import os
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Return the command line of print mode, which approves every tool; the prompt comes on standard input."""
+    """Return the command line of print mode, which approves every tool. The prompt is sent on standard input."""
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Return the account of the client's limits: that of a key, else of its one login."""
+    """Return the account of the client's rate limits: that of a key, else of its login."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 
@@ -36,7 +36,7 @@ class KimiSettings(ClientSettings):
 
 
 class KimiAgent(ClientAgent[KimiSettings]):
-    """Agent that drives the ``kimi`` command line."""
+    """Agent that runs the ``kimi`` command line."""
 
     name = "kimi"
     capabilities = Capabilities()
@@ -45,7 +45,7 @@ class KimiAgent(ClientAgent[KimiSettings]):
 
     @property
     def account(self) -> str:
-        """Account of the key or the login that the client would use."""
+        """Account of the key or login that the client would use."""
         return account()
 
     def start(self, brief: Brief) -> Turn:

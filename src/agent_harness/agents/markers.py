@@ -1,7 +1,7 @@
-"""Actions of the agent, from its own stream: the ``[CMD:RUN]`` prefixes and, if these are missing, tool calls.
+"""Actions of the agent, read from its output: ``[CMD:RUN]`` prefixes or, without prefixes, tool calls.
 
-Rows have a ``type`` and its payload, as ``agent_actions.jsonl`` keeps them; the writer adds ``ts``. They are the
-agent's reports, not facts. Source: features.md UAH-139, UAH-422..431.
+A row has a ``type`` and its data, as stored in ``agent_actions.jsonl``; the writer adds ``ts``. Rows are the agent's
+reports, not verified facts. Source: features.md UAH-139, UAH-422..431.
 """
 
 import re
@@ -38,7 +38,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the row for one line's prefix, or ``None`` if there is none or its payload is unusable."""
+    """Return the action row for a line with a prefix; ``None`` without a prefix or with unusable data."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -46,12 +46,12 @@ def row_of_line(line: str) -> Row | None:
 
 
 def is_pytest_result(line: str) -> bool:
-    """Return True for a pytest result line such as ``== 4 passed in 0.12s ==``, with or without the rules around it."""
+    """Return True for a pytest result line such as ``== 4 passed in 0.12s ==``, with or without the ``=`` signs."""
     return pytest_result(line) is not None
 
 
 def pytest_result(line: str) -> str | None:
-    """Return the pytest result in a line, without rules and quote marks around it; ``None`` for other lines."""
+    """Return the pytest result in a line, without surrounding ``=`` signs and quote marks; ``None`` for other lines."""
     if " in " not in line:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
@@ -59,7 +59,7 @@ def pytest_result(line: str) -> str | None:
 
 
 def run_result(line: str) -> str | None:
-    """Return the result of a test run in a line, of pytest or another runner; ``None`` for other lines."""
+    """Return the test result in a line, from pytest or another test runner; ``None`` for other lines."""
     if (found := pytest_result(line)) is not None:
         return found
     line = line.strip(" \t>|`*\u2502\r")[:400]
@@ -67,7 +67,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool, "" if unknown; ``None`` for any other tool."""
+    """Return the command line of a shell tool call, "" if unknown; ``None`` for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -81,7 +81,9 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return the row for a tool call: a command, a file read or a file written (the fallback of UAH-428..429)."""
+    """Return the action row for a tool call: a command, a file read or a file written; ``None`` for others.
+    UAH-428..429.
+    """
     command = shell_command(call)
     if command is not None:
         return {"type": "cmd_run", "cmd": command[:LIMIT]}
@@ -96,20 +98,20 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes seen so far, so that a tool call adds no second row after a prefix."""
+    """Prefixes seen so far, so that a tool call does not add a second row for a prefixed action."""
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
 
     @property
     def structured(self) -> bool:
-        """True once any prefix was seen; False means "Agent output not fully structured, using fallback"."""
+        """True if a prefix was seen; False means "Agent output not fully structured, using fallback"."""
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the state after the event, and its rows, each with the ``source`` it was read from.
+        """Return the state after the event, and the event's rows, each with its ``source``.
 
-        After ``MOST_ROWS`` one last row of type ``rows_left_out`` says so, and no more come.
+        After ``MOST_ROWS`` rows, one last row of type ``rows_left_out`` is added, and no more rows follow.
         """
         known, rows = self._rows(event)
         if not rows:

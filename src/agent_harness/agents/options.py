@@ -1,6 +1,6 @@
-"""Settings of a kind of agent, read with one clear error for each mistake; and an account name for a login.
+"""Reader of an agent kind's settings, with one clear error per mistake, and of the account name for a login.
 
-``ClientAgent`` is the base of the agents that drive a client with its own settings.
+``ClientAgent`` is the base class of agents that run a client with its own settings.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from agent_harness.errors import ConfigurationError, ToolMissing
 
 
 def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Mapping[str, Any]:
-    """Return the settings unchanged, if every name in them is known; raise ``ConfigurationError``."""
+    """Return the settings unchanged. Raise ``ConfigurationError`` if a setting's name is unknown."""
     names = tuple(known)
     unknown = sorted(set(settings) - set(names))
     if unknown:
@@ -27,17 +27,19 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a text that is not empty, or ``None`` if the setting is missing."""
+    """Return a nonempty text setting, or ``None`` if the setting is missing. Raise ``ConfigurationError`` if
+    invalid.
+    """
     found = settings.get(name)
     if found is None:
         return None
     if not isinstance(found, str) or not found.strip():
-        raise ConfigurationError(f"agent.{name} must be a text")
+        raise ConfigurationError(f"agent.{name} must be a string that is not empty")
     return found.strip()
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return one of the allowed words."""
+    """Return a setting that must be one of the allowed words. Raise ``ConfigurationError`` if invalid."""
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -45,17 +47,17 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a list of texts, empty if the setting is missing."""
+    """Return a setting that is a list of texts; empty if missing. Raise ``ConfigurationError`` if invalid."""
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
-        raise ConfigurationError(f"agent.{name} must be a list of texts")
+        raise ConfigurationError(f"agent.{name} must be a list of strings")
     return tuple(found)
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return a name for the account of a provider: by the key, else the folder of the login, else the provider.
+    """Return an account name for a provider, from the key, else the login folder, else the provider's name.
 
-    The same key gives the same name, and the key cannot be found from it.
+    Equal keys give equal names, and the key cannot be recovered from the name.
     """
     if key:
         return f"{provider}:key-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
@@ -63,14 +65,16 @@ def account(provider: str, *, key: str | None = None, place: str | None = None) 
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return the model of a turn: the agent's own if it ``wins``, else one chosen in the settings, else its own."""
+    """Return the model of a turn: the agent's own if it ``wins``, else a model chosen in the settings, else the agent's
+    own.
+    """
     if wins and own:
         return own
     return brief.model if brief.model_chosen and brief.model else own
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return true or false."""
+    """Return a setting that must be true or false. Raise ``ConfigurationError`` if invalid."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -79,7 +83,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings of every client: its path, and the model. ``own`` reads the settings of one kind."""
+    """Settings of every client: its program and its model. ``own`` reads settings of one client kind."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -88,14 +92,14 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the settings of a mapping; raise ``ConfigurationError``."""
+        """Return the client settings in a mapping. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the members that only this kind has."""
+        """Return the settings that only this client kind has."""
         return {}
 
 
@@ -103,7 +107,7 @@ Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """Agent that drives a client, a program of somebody else; most accept messages while they work."""
+    """Agent that runs a third-party client. Most clients accept messages while they work."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]
@@ -114,16 +118,16 @@ class ClientAgent(Agent, Generic[Chosen]):
 
     @classmethod
     def from_words(cls, text: str) -> Self:
-        """Return the agent of ``KIND`` or ``KIND:MODEL``."""
+        """Return the agent for ``KIND`` or ``KIND:MODEL``."""
         return cls(cls.settings_class(model=text.strip() or None, model_wins=True))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> Self:
-        """Return the agent of ``agent: {kind: KIND, ...}``; its class of settings has the names."""
+        """Return the agent for ``agent: {kind: KIND, ...}``; ``settings_class`` defines the setting names."""
         return cls(cls.settings_class.read(settings))
 
     def problem(self) -> str | None:
-        """Return the reason why the client cannot be started."""
+        """Return the reason why the client cannot be started, or ``None``."""
         if shutil.which(self.settings.program) is None:
             return f"the agent's program {self.settings.program!r} is not installed or not executable"
         return None

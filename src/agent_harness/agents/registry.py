@@ -1,6 +1,6 @@
-"""Choice of the agent: a table from kind to class, imported on first use, and the order of the sources.
+"""Choice of the agent: a table of agent kinds and classes, imported on first use, and the order of the sources.
 
-Order: the command line, ``HARNESS_AGENT``, ``agent:`` of the settings, the first client found on PATH.
+Order: the command line, ``HARNESS_AGENT``, the ``agent:`` setting, the first client found on PATH.
 """
 
 import shlex
@@ -23,16 +23,16 @@ KINDS: Mapping[str, str] = {
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
 }
-"""Kind → class. Each class has ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
+"""Class of each agent kind, with ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
-"""Kinds that need a text after the colon. For every other kind it is optional, and names a model."""
+"""Agent kinds that require a text after the colon. For every other kind the text is optional and names a model."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
-"""Programs to look for on PATH if nothing was chosen, in this order, and the kind that drives each."""
+"""Programs to look for on PATH if no agent was chosen, in order, with the agent kind that runs each program."""
 
 PACKAGES: Mapping[str, str] = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
-"""Package of each of these programs for `npm install -g`."""
+"""Package name of each client program for `npm install -g`."""
 
 HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
 
@@ -44,10 +44,10 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """Return the agent to run; ``spec`` is the command line's choice, ``configured`` the settings' ``agent:``.
+    """Return the agent to run; ``spec`` is the command line's choice, ``configured`` the ``agent:`` setting.
 
-    A file named by the settings is relative to ``root``; one named by ``spec`` or the environment, to the current
-    folder. Raises ``UsageError`` or ``ConfigurationError`` with the next step; starts nothing.
+    A file in the settings is relative to ``root``; a file in ``spec`` or the environment, to the current folder. Raise
+    ``UsageError`` or ``ConfigurationError`` with the next step. Nothing is started.
     """
     if spec is not None:
         return from_spec(spec, source="--agent")
@@ -71,10 +71,10 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run, followed by those that may take over while it is refused.
+    """Return the agent to run, followed by the agents that may take over while a provider refuses it.
 
-    ``specs`` are the command line's choices, in this order; without them the others are the settings'
-    ``agent.fallback``. Raises the errors of ``resolve``.
+    ``specs`` are the command line's choices, in order. Without ``specs``, the other agents come from the setting
+    ``agent.fallback``. Raise the errors of ``resolve``.
     """
     if specs:
         return tuple(from_spec(spec, source="--agent") for spec in specs)
@@ -90,15 +90,15 @@ def _fallback(given: object, root: Path | None) -> Agent:
     if isinstance(given, Mapping):
         return from_mapping(given, root=root)
     raise ConfigurationError(
-        "agent.fallback must be a SPEC, a section like `agent:`, or a list of them",
+        "agent.fallback must be a SPEC, a section like `agent:`, or a list of these",
         hint="agent: {kind: claude-code, fallback: [codex]}",
     )
 
 
 def from_spec(spec: str, *, source: str = "--agent") -> Agent:
-    """Return the agent of ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``.
+    """Return the agent for ``KIND``, ``KIND:TEXT`` or ``{"kind": KIND, SETTING: VALUE, ...}``.
 
-    The last is the ``agent:`` section of a feature project's settings as JSON, for task lists too.
+    The last form is a feature project's ``agent:`` section as JSON; task lists accept it too.
     """
     if spec.strip().startswith("{"):
         return from_mapping(_settings_in(spec, source))
@@ -125,7 +125,7 @@ def _settings_in(text: str, source: str) -> Mapping[str, Any]:
 
 
 def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> Agent:
-    """Return the agent of the settings' ``agent:`` section."""
+    """Return the agent for the ``agent:`` section of the settings."""
     kind = configured.get("kind")
     if not isinstance(kind, str):
         raise ConfigurationError("agent.kind is missing", hint=f"agent: {{kind: one of {', '.join(KINDS)}, ...}}")
@@ -134,7 +134,9 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a command line, split as a shell would; raise ``UsageError`` for an open quote."""
+    """Return the words of a command line, split as in a shell. Raise ``UsageError`` for an unclosed quote or an empty
+    text.
+    """
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -157,14 +159,14 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return the error with the next step for a person with only the key of a provider."""
+    """Return an error with the next step for a user who has only a provider's key; ``None`` if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
         return None
     name, key = found
     spec = "api" if name == "anthropic" else f"api:{name}/MODEL"
-    return UsageError(f"{missing}; {key} is set, and the agent {spec} works with it alone", hint=f"--agent {spec}")
+    return UsageError(f"{missing}; {key} is set, and the agent {spec} needs nothing else", hint=f"--agent {spec}")
 
 
 def _to_install() -> str:
@@ -174,7 +176,9 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the kind for a program's name, a misspelt kind, or a name known to ``acp``."""
+    """Return the agent kind for a program's name, a misspelt kind, or a name known to ``acp``; ``None`` if nothing is
+    similar.
+    """
     from difflib import get_close_matches
 
     by_program = {**{name: f"acp:{name}" for name in _module_of("acp").KNOWN}, **CLIENTS}

@@ -1,26 +1,26 @@
-"""Replay agent: it plays a recorded session again, with the same events and the same changes of files.
+"""Replay agent: replays a recorded session, with the same events and file changes.
 
-For tests of a configuration without a model: budgets, verification, hooks and rules get exactly the recorded actions of
-an agent. It uses no network and runs none of the recorded commands. The recorder is in ``supervision``, which gets the
-events of every agent.
+It tests a configuration without a model: budgets, verification, hooks and rules receive exactly the recorded actions of
+an agent. It uses no network and runs none of the recorded commands. The recorder is in ``supervision``, which receives
+the events of every agent.
 
-A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash.
+A cassette is one session of an agent as JSON lines, redacted, with times, readable after a crash:
 
     {"cassette": 1, "agent": "command", "session": 3, "base": "1f0c...", ...}           first line
     {"turn": 0, "began": "2026-...", "prompt_characters": 4211, "prompt_digest": "..."}   a turn begins
-    {"at": 0.412, "event": {"type": "text", "text": "..."}}                             words or actions of the agent
-    {"at": 9.1, "told": "..."}                                                          a message of the harness
+    {"at": 0.412, "event": {"type": "text", "text": "..."}}                             an event of the agent
+    {"at": 9.1, "told": "..."}                                                          a harness message
     {"files": [{"path": "src/a.py", "was": "9ae1...", "mode": "100644", "text": "..."}], "commit": "..."}
-                                                                                        its changes in the tree
-    {"at": 12.7, "ended": "finished", "ok": true}                                       the turn is over
+                                                                                        file changes of the agent
+    {"at": 12.7, "ended": "finished", "ok": true}                                       the turn has ended
 
-``at`` is seconds since the turn began. A file change without ``commit`` was not committed. A cassette that was cut off
-plays as far as it goes. ``base`` is the commit at its start, ``was`` git's id of a file's previous content. If a file
-that the first turn changes has different content in a work tree, nothing is played (except for the harness's own files:
-``kept``).
+``at`` is the number of seconds since the turn began. A file change without ``commit`` was not committed. An incomplete
+cassette is replayed as far as it goes. ``base`` is the commit at the start, ``was`` git's id of a file's previous
+content. If a file that the first turn changes has different content in the work tree, nothing is replayed. Exception:
+the harness's own files (``kept``).
 
-It holds the changes of the repository's files between two moments, read from git. Ignored files, submodules and files
-outside of the repository are not part of it.
+A cassette contains the changes of the repository's files between two moments, read from git. It does not contain
+ignored files, submodules or files outside the repository.
 """
 
 import base64
@@ -48,12 +48,12 @@ __all__ = ["ReplayAgent", "Recorded", "apply", "find", "read", "steps"]
 
 VERSION = 1
 NAME = "session-{session}.cassette.jsonl"
-"""Name of a session's cassette in a folder of them."""
+"""File name of a session's cassette in a folder of cassettes."""
 
 
 @dataclass(slots=True)
 class TreeStep:
-    """One step of a turn's changes to the tree: files with their new content; a commit if there is a message."""
+    """One step of a turn's file changes: files with their new content, and a commit if there is a message."""
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -71,17 +71,23 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette itself, or this session's in a folder of cassettes. ``ConfigurationError`` without one."""
+    """Return the cassette at ``path``, or this session's cassette if ``path`` is a folder.
+
+    Raise ``ConfigurationError`` if there is none.
+    """
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
         kept = sorted(one.name for one in path.glob("*.cassette.jsonl"))[:5] if path.is_dir() else []
-        there = f"; there is {', '.join(kept)}" if kept else ""
+        there = f"; found {', '.join(kept)}" if kept else ""
         raise ConfigurationError(f"no recording at {found}{there}", hint="ls .harness/logs/*.cassette.jsonl")
     return found
 
 
 def read(path: Path) -> list[Recorded]:
-    """Return the turns of a cassette in order. ``ConfigurationError`` if it is not one, or of a later version."""
+    """Return the turns of a cassette in order.
+
+    Raise ``ConfigurationError`` if the file is not a cassette, or has a later version.
+    """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return _turns(filter(None, map(object_of_line, lines)), path)  # without lines torn by a crash
@@ -99,7 +105,9 @@ def _turns(records: Iterable[dict[str, Any]], path: Path) -> list[Recorded]:
             if not isinstance(version, int):
                 raise _no_cassette(path)
             if version != VERSION:
-                raise ConfigurationError(f"{path} is a recording of format {version}, this version plays {VERSION}")
+                raise ConfigurationError(
+                    f"{path} is a recording of format {version}; this version supports format {VERSION}"
+                )
             known, head = True, record
         elif "turn" in record:
             turns.append(Recorded() if turns else _first(head))
@@ -152,8 +160,8 @@ _MODES = (_FILE, _PROGRAM, _LINK)
 def steps(git: Git, before: str, after: str, head_before: str | None, head_after: str | None) -> list[dict[str, Any]]:
     """Return records of the changes between two trees, commit by commit if the agent only added commits.
 
-    ``before`` and ``after`` are commits or trees of the work tree; the last record holds the uncommitted changes. Files
-    beyond the limits are named without content.
+    ``before`` and ``after`` are commits or trees of the work tree. The last record contains the uncommitted changes.
+    Files that exceed the size limits are listed without content.
     """
     room = _Room(TURN_LIMIT_BYTES)
     found: list[dict[str, Any]] = []
@@ -168,9 +176,10 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Repeat a step, and commit it if it has a message; return the paths without content in the recording.
+    """Apply the file changes of a recorded step, and commit them if there is a message.
 
-    ``UnsafeTree`` for a path that leads out of the project, into git's own folder or through a link.
+    Return the paths without recorded content. Raise ``UnsafeTree`` for a path outside the project, in git's own folder
+    or behind a symbolic link.
     """
     known = [one for one in files if isinstance(one.get("path"), str)]
     paths = [_checked(git, str(one["path"])) for one in known]
@@ -189,7 +198,7 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that a first turn overwrites and whose content differs from that at the recording."""
+    """Return the files that the first turn changes and whose current content differs from that at the recording."""
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -215,7 +224,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the commits made since, oldest first; none if history was rewritten."""
+    """Return the commits added since ``before``, oldest first; none if history was rewritten."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -238,7 +247,7 @@ def _file(objects: Objects, before: TreeEntry, entry: TreeEntry, path: bytes, ro
         return {**record, "mode": entry.mode, "left_out": "too large"}
     found = objects.read(entry.oid)
     if found is None:
-        raise UnsafeTree(f"what {walk.shown(path)} holds is gone from the repository", hint="git fsck")
+        raise UnsafeTree(f"the content of {walk.shown(path)} is missing from the repository", hint="git fsck")
     return {**record, "mode": entry.mode, **_content(found[1])}
 
 
@@ -257,7 +266,7 @@ def _checked(git: Git, text: str) -> bytes:
     parts = path.split(b"/")
     bad = path.startswith(b"/") or any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts)
     if bad or b"\0" in path or walk.Links(os.fsencode(git.top())).above(path):
-        raise UnsafeTree(f"the recording leads to {text!r}, which is not a plain path of the project")
+        raise UnsafeTree(f"the recording contains {text!r}, which is not a regular path in the project")
     return path
 
 
@@ -301,11 +310,11 @@ def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
 
 PACES = ("fast", "recorded")
 _NO_WAIT_SECONDS = 0.001
-"""Wait after a recorded refusal; no provider refuses now."""
+"""Wait in seconds after a recorded refusal: practically none, because no provider refuses during a replay."""
 
 
 class ReplayAgent(Agent):
-    """Agent that plays the cassette at ``path``, or the session's own one if ``path`` is a folder of cassettes."""
+    """Agent that replays the cassette at ``path``, or the session's cassette if ``path`` is a folder."""
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -316,12 +325,12 @@ class ReplayAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ReplayAgent":
-        """Return the agent of ``replay:FILE``, relative to the current folder."""
+        """Return the agent for ``replay:FILE``, relative to the current folder."""
         return cls(Path(text).absolute())
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ReplayAgent":
-        """Return the agent of ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the recorded pauses."""
+        """Return the agent for ``agent: {kind: replay, file: FILE}``; ``pace: recorded`` keeps the recorded pauses."""
         options.checked("replay", settings, ("file", "pace"))
         file, pace = settings.get("file"), settings.get("pace", "fast")
         if not isinstance(file, str) or not file:
@@ -331,24 +340,24 @@ class ReplayAgent(Agent):
         return cls((root or Path.cwd()) / file, pace)
 
     def problem(self) -> str | None:
-        """Return the reason why nothing can be played."""
+        """Return a message if the recording is missing, or ``None``."""
         return None if self.path.exists() else f"there is no recording at {self.path}"
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return the error for a folder whose files differ from those at the start of the recording."""
+        """Return an error if the folder's files differ from those at the start of the recording, or ``None``."""
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Play the turn with this round's number. ``ConfigurationError`` if there is no such recording.
+        """Replay the turn for this round. Raise ``ConfigurationError`` if there is no such recording.
 
-        ``UnsafeTree`` if a session would begin with other files than those of the recording.
+        Raise ``UnsafeTree`` if the session would start with files that differ from the recording.
         """
         turns = read(find(self.path, brief.session))
         if brief.round == 0 and (refusal := _other_base(brief.cwd, turns)):
             raise refusal
         if brief.round >= len(turns):
             counted = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
-            end = Finished(ok=False, message=f"the recording has {counted}, and this would be one more")
+            end = Finished(ok=False, message=f"the recording has only {counted}, none for this round")
             return ReplayTurn(brief, Recorded(events=[(0.0, end)]), recorded_pace=False)
         return ReplayTurn(brief, turns[brief.round], recorded_pace=self.pace == "recorded")
 
@@ -361,13 +370,13 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
     shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
     base = str(first.base)[:12]
     return UnsafeTree(
-        f"The recording began at commit {base}, where these files were different: {shown}",
+        f"The recording began at commit {base}, at which these files had other content: {shown}",
         hint=f"git worktree add -b replay ../replay {base}  # and replay it there",
     )
 
 
 class ReplayTurn(Turn):
-    """One turn of a recording, played inside this process; the files change before its last event."""
+    """One replayed turn, inside this process. Files change before the turn's last event."""
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -379,15 +388,19 @@ class ReplayTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once ``Finished`` was returned."""
+        """True once the turn's ``Finished`` event was returned."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next recorded event, at once or at its time."""
+        """Return the next recorded event, immediately or at its recorded time; ``None`` after the timeout or at the
+        end.
+        """
         if self._ended or not self._due(timeout_seconds):
             return None
         event = (
-            self._events.popleft()[1] if self._events else Finished(ok=False, message="the recording breaks off here")
+            self._events.popleft()[1]
+            if self._events
+            else Finished(ok=False, message="the recording is incomplete and ends here")
         )
         if isinstance(event, RateLimited) and not self._recorded_pace:
             event = RateLimited(message=event.message, retry_after_seconds=_NO_WAIT_SECONDS)
@@ -400,7 +413,7 @@ class ReplayTurn(Turn):
         return event
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the turn; later changes of files are not made."""
+        """End the turn without making its remaining file changes."""
         if not self._ended:
             self._changes.clear()
             self._events = deque([(0.0, Finished(ok=False, message="stopped"))])
@@ -414,7 +427,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Repeat the next steps; return the first problem, and True if it makes the turn fail."""
+        """Apply the turn's file changes; return the first problem, and True if the problem makes the turn fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

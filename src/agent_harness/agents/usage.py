@@ -1,9 +1,9 @@
-"""Tokens and cost of a session: reported tokens, the known part of the cost, and the unknown part.
+"""Tokens and cost of a session: reported tokens, the known part of the cost, and the unpriced calls.
 
-A price is never guessed. The cost that an agent reports is used, for each call or for all of them at the end of its
-turn. Else a call is priced by the maintained list genai-prices, if that is installed and knows the model, else by the
-list below, which is never below the clients' own counts. Every other call counts as unpriced, and the cost of the whole
-is unknown. Source: features.md UAH-415..418, C58.
+A price is never guessed. The cost that an agent reports is used, for each call or for all calls at the end of a turn.
+Otherwise a call is priced by the maintained list genai-prices, if installed and if it contains the model, else by the
+list below, which is never lower than the clients' own numbers. All other calls are unpriced, and the total cost is then
+unknown. Source: features.md UAH-415..418, C58.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in US dollars for a million tokens; cached input is not charged extra (UAH-418)."""
+    """Price in US dollars per million tokens; cached input is not charged extra (UAH-418)."""
 
     input_usd: float
     output_usd: float
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the cost of so many tokens, in US dollars."""
+        """Return the cost of these tokens in US dollars."""
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / _MILLION
 
 
 SAMPLE_PRICE = Price(input_usd=3.0, output_usd=15.0)
-"""Prices of the cost sample: 145,000 in and 32,000 out are $0.92."""
+"""Price in the specification's cost example: 145,000 input and 32,000 output tokens cost $0.92."""
 
 PRICES: Mapping[str, Price] = {"claude-sonnet-4": SAMPLE_PRICE}
-"""Models with a fixed price, whatever the price list says."""
+"""Models with a fixed price, which overrides the price list."""
 
 ASSUMED: Mapping[str, Price] = {
     name: Price(input_usd=given, output_usd=out)
@@ -70,18 +70,19 @@ ASSUMED: Mapping[str, Price] = {
         ("codex-mini", 1.5, 6.0),
     )
 }
-"""Prices of Claude Code's and Codex's models without an installed list, by the beginning of their names."""
+"""Prices of Claude Code's and Codex's models without an installed price list, by the beginning of the model name."""
 
 _CACHE_READ, _CACHE_WRITE = 0.1, 2.0
-"""Parts of the input price, at the most expensive terms: a cache is kept for an hour."""
+"""Fractions of the input price for cache reads and writes, at the most expensive terms: an hour of cache time."""
 _LONG_INPUT, _LONG_TIMES = 200_000, (2.0, 1.5)
-"""Input tokens above which some models cost more, and the factors for input and output."""
+"""Number of input tokens above which some models cost more, and the factors for input and output."""
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return US dollars of one model call: the agent's own figure, else the table's, else the list's.
+    """Return the cost of a model call in US dollars; ``None`` if unknown.
 
-    ``None``: unknown. ``model`` is the requested one; if the agent reports the one that answered, that one is priced.
+    The agent's own number is preferred, then the fixed price, then the price list. ``model`` is the requested model; if
+    the agent reports the model that answered, that model is priced.
     """
     if usage.cost_usd is not None:
         return usage.cost_usd
@@ -94,12 +95,12 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if this file's list prices calls of this model when the client does not report their cost."""
+    """Return True if calls of this model are priced by ``ASSUMED`` when the client does not report their cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return the price of a model's family, whatever comes before and after its name: a provider, a date."""
+    """Return the price of a model's family; a provider before the name and a date after the name are ignored."""
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -108,7 +109,9 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the price of a call by ``ASSUMED``, at the most expensive terms of its family."""
+    """Return the cost of a call by ``ASSUMED``, at the most expensive terms of the model's family; ``None`` if
+    unknown.
+    """
     known = _family(model)
     if known is None:
         return None
@@ -120,9 +123,9 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the price of a call by the list, whose input tokens include cache reads and writes.
+    """Return the cost of a call by the genai-prices list, whose input tokens include cache reads and writes.
 
-    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` name the provider too.
+    ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider. Return ``None`` if the list has no price.
     """
     try:
         import genai_prices
@@ -163,21 +166,23 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """False if the agent reported no tokens, so that zero does not mean that nothing was spent."""
+        """False if the agent reported no tokens, so a cost of zero does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars, or ``None`` as soon as one call has no known price; 0.0 if nothing was reported."""
+        """Cost in US dollars; ``None`` if a call has no known price; 0.0 if no call was reported."""
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Return US dollars for a comparison with a budget: unpriced calls count at the stated assumed price."""
+        """Return the cost in US dollars for a comparison with a budget. Unpriced calls are charged at
+        ``SAMPLE_PRICE``.
+        """
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals with one more model call, or with the agent's report of the cost of the last ones."""
+    """Return the totals with one more model call, or with the agent's cost report for its last calls."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -198,7 +203,9 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals after the agent's report of the cost of all calls since its last one: that report wins."""
+    """Return the totals after a cost report of the agent, which replaces the computed cost since its previous
+    report.
+    """
     cost = totals.settled_usd + told_usd
     return replace(
         totals,
@@ -211,18 +218,18 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the totals of two turns, the second after the first."""
+    """Return the sum of the totals of two turns, the second after the first."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
 
 
 def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tried: bool) -> JsonObject:
-    """Return the expected cost of ``left`` open items, by the cost of the project's ``proven`` ones; never a guess.
+    """Return the expected cost of ``left`` open items, based on the costs of the project's ``proven`` items.
 
-    ``per_item_usd`` and ``total_usd`` are the quartiles: half of the proven items lie between them. All other cost (of
-    ``spent_usd`` in all: rejected work, plans, cleanups) is distributed over the proven ones. Both are ``None``, and
-    ``unknown`` gives the reason, if there is no basis. A cost of zero counts as not reported.
+    ``per_item_usd`` and ``total_usd`` are the quartiles: half of the proven items lie between them. All other cost in
+    ``spent_usd`` (rejected work, plans, cleanups) is distributed over the proven items. Without a basis, both are
+    ``None`` and ``unknown`` contains the reason. A cost of zero is treated as not reported.
     """
     known = sorted(cost for cost in proven if cost)
     answer: JsonObject = {"items_left": left, "items_known": len(known), "items_unknown": len(proven) - len(known)}
@@ -236,14 +243,14 @@ def estimate(*, left: int, proven: Sequence[float | None], spent_usd: float, tri
 
 
 def estimate_line(found: JsonObject, noun: str) -> str:
-    """Return the estimate for a person; ``noun`` is one item."""
+    """Return a cost estimate as one line of text; ``noun`` is the word for one item."""
     left = found["items_left"]
     begin = f"Estimate for {left} open {noun}{'' if left == 1 else 's'}: "
     if found["unknown"]:
         return f"{begin}unknown: {found['unknown']}"
     (low, high), (each_low, each_high) = found["total_usd"], found["per_item_usd"]
     known, unknown = found["items_known"], found["items_unknown"]
-    told = f"by {known} proven at ${each_low:.2f} to ${each_high:.2f} each, rejected work included"
+    told = f"based on {known} proven at ${each_low:.2f} to ${each_high:.2f} each, including rejected work"
     return f"{begin}${low:.2f} to ${high:.2f} ({told}{f'; {unknown} of unknown cost' if unknown else ''})"
 
 
@@ -256,7 +263,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Usage by a client in print mode, ``None`` for unreported members; input excludes cached tokens."""
+    """Token usage that a client prints in print mode; unreported members are ``None``. Input excludes cached tokens."""
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -268,7 +275,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return a usage of these counts; ``None`` if input or output is not a count of tokens."""
+    """Return a usage with these counts; ``None`` if the input or output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -282,7 +289,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on separate lines that contain a mark, the last one first."""
+    """Yield the JSON objects on lines of ``text`` that contain ``mark``, last line first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -293,7 +300,9 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the object on a line; the last one of a list, which ``--verbose`` prints."""
+    """Return the JSON object on a line, or the last object of a list, as printed by ``--verbose``; ``None`` if there is
+    none.
+    """
     if not line.lstrip().startswith(("{", "[")):
         return None
     try:

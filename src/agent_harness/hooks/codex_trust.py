@@ -1,7 +1,7 @@
-"""Trust for the harness's hooks in Codex, by Codex itself: it lists and stores their hashes.
+"""Trust for the harness's hooks in Codex, set by Codex itself: it lists and stores the hashes of hooks.
 
-Codex silently skips a hook that is not trusted. The hash is Codex's own and is never computed here. Needs Codex 0.129
-or newer; an older one has no such check. Codex's entries for the harness's hooks are removed without Codex.
+Codex silently skips a hook that is not trusted. Only Codex computes the hash. Requires Codex 0.129 or newer; older
+versions have no trust check. Codex's trust entries for the harness's hooks are removed without running Codex.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 __all__ = ["HINT", "MARK", "forget", "is_ours", "states", "trust"]
 
 MARK = "# agent-harness"
-"""End of every command of the harness; a comment for the shell."""
+"""Shell comment at the end of every hook command of the harness."""
 HINT = "harness hooks install --client codex --trust  # or type /hooks in Codex"
 TIMEOUT_SECONDS = 30.0
 MAX_BYTES = 16 << 20
 
 
 def is_ours(hook: object) -> bool:
-    """Return True if the harness wrote this entry of a client's hooks."""
+    """Return True if the harness wrote this hook entry of a client."""
     text = hook.get("command") if isinstance(hook, dict) else None
     return isinstance(text, str) and text.rstrip().endswith(MARK)
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the harness's hooks that Codex finds in this file, as it lists them."""
+    """Return the harness's hooks that Codex finds in this file, as Codex lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no other; return True if it reports them as trusted.
+    """Make Codex trust the harness's hooks in this file, and no others; return True if Codex reports them as trusted.
 
-    False if Codex does not read the file, as with a project that is not trusted itself.
+    Return False if Codex does not read the file, for example because the project itself is not trusted.
     """
     with _server(cwd, environ) as server:
         found = _ours(server, file, cwd)
@@ -59,11 +59,11 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 
 
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
-    """Remove these hooks of the file from Codex's settings; return the removed keys.
+    """Remove Codex's trust entries for these hooks of the file from Codex's settings; return the removed keys.
 
-    A hook is (event, index of its group, index in the group). All other bytes of the settings stay, and so does
-    everything if they cannot be edited safely: ``Refused``. Source: `[hooks.state."FILE:stop:0:0"]` as Codex 0.169
-    writes it.
+    A hook is (event, index of its group, index in the group). All other bytes of the settings stay. Raise ``Refused``
+    and change nothing if they cannot be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex
+    0.169.
     """
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
@@ -79,7 +79,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Codex's record of each hook, by its key."""
+    """Return Codex's trust record of each hook, by the hook's key."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -91,12 +91,12 @@ def _is_of(key: str, file: str, hooks: Collection[tuple[str, int, int]]) -> bool
 
 
 def _label(event: str) -> str:
-    """Return ``SessionStart`` in the form of a key: ``session_start``."""
+    """Return an event name in the form that Codex uses in keys: ``SessionStart`` becomes ``session_start``."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in event).lstrip("_")
 
 
 def _without(text: str, keys: set[str], path: str) -> str:
-    """Return the settings without the tables of these hooks, and without the outer table if it is then empty."""
+    """Return the settings text without the tables of these hooks, and without the outer table if it becomes empty."""
     gone: set[tuple[str, ...]] = {("hooks", "state", key) for key in keys}
     if keys == set(_noted(_toml(text))):
         gone.add(("hooks", "state"))
@@ -121,7 +121,7 @@ def _without(text: str, keys: set[str], path: str) -> str:
 
 
 def _significant(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings without empty tables of hooks."""
+    """Return the settings without empty hook tables."""
     hooks = settings.get("hooks")
     if isinstance(hooks, dict):
         rest = {name: value for name, value in hooks.items() if name != "state" or value}
@@ -130,7 +130,7 @@ def _significant(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _header(line: str) -> tuple[str, ...] | None:
-    """Return the names in the header of a table; ``None`` for any other line."""
+    """Return the names in a TOML table header; ``None`` for any other line."""
     names: list[str] = []
     try:
         found: Any = _toml(line.strip()) if line.lstrip().startswith("[") else None
@@ -149,9 +149,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _by_hand(path: str, why: str) -> HarnessError:
-    return Refused(
-        f"{path} is not edited: {why}", hint=f"remove the hooks of agent-harness from [hooks.state] of {path}"
-    )
+    return Refused(f"{path} was not edited: {why}", hint=f"remove the agent-harness hooks from [hooks.state] in {path}")
 
 
 def _needs_trust(hook: Mapping[str, Any]) -> bool:
@@ -186,7 +184,7 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived ``codex app-server``: one JSON message a line in both directions, within one time limit."""
+    """Short-lived ``codex app-server`` process: one JSON message per line in both directions, within one time limit."""
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -206,7 +204,7 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of one request. ``Refused`` if Codex refuses it or does not answer in time."""
+        """Send a request and return its result. Raise ``Refused`` if Codex refuses it or does not answer in time."""
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:
@@ -218,11 +216,11 @@ class _Server:
             return message.get("result")
 
     def tell(self, method: str) -> None:
-        """Send a message that has no answer."""
+        """Send a message that needs no answer."""
         self._send({"method": method})
 
     def end(self) -> None:
-        """End the server and everything that it started."""
+        """End the server and every process that it started."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 with contextlib.suppress(OSError):
@@ -239,7 +237,7 @@ class _Server:
             self._process.stdin.write(f"{jsontext.line(dict(message))}\n".encode())
             self._process.stdin.flush()
         except OSError:
-            raise _refused("codex app-server ended by itself") from None
+            raise _refused("codex app-server exited unexpectedly") from None
 
     def _receive(self, method: str) -> dict[str, Any]:
         assert self._process.stdout
@@ -249,7 +247,7 @@ class _Server:
                 raise _refused(f"codex app-server did not answer {method} within {TIMEOUT_SECONDS:g} seconds")
             chunk = os.read(self._process.stdout.fileno(), 65536)
             if not chunk or len(self._buffer) > MAX_BYTES:
-                raise _refused(f"codex app-server ended before it answered {method}")
+                raise _refused(f"codex app-server exited before it answered {method}")
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:

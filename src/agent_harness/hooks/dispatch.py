@@ -1,4 +1,4 @@
-"""Event in, answer out: find the task list, apply the rule, record its effects, and never fail.
+"""Processing of a hook event: find the task list, apply the rule, record its effects, and never fail.
 
 The order is fixed: the root, then the marker, and only then the state. Source: ``tasklist.md`` 3.2.
 """
@@ -52,7 +52,9 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return 0 for an unreadable log: the limit of a session is not a reason to stop a hook."""
+    """Return the number of task outcomes from ``ask``; 0 if the log is unreadable, because that must not stop a
+    hook.
+    """
     try:
         return ask()
     except (HarnessError, OSError):
@@ -60,7 +62,7 @@ def _outcomes(ask: Callable[[], int]) -> int:
 
 
 def _finished(event: Event, layout: TaskListLayout, made: Decision, state: State) -> Decision:
-    """Remove the marker, and start another review if the list asks for it."""
+    """Remove the marker file of a finished task list, and start a further review if the list asks for it."""
     _act(event, layout, made)
     again = None
     if "reflect" in made.effects:
@@ -86,7 +88,7 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the running session, unless this client holds it: by its session id, or as one of its own programs."""
+    """Return the session of another client; ``None`` if this client or one of its programs holds the session."""
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -101,7 +103,7 @@ def _other_session(event: Event, state: State) -> dict[str, Any] | None:
 
 
 def _is_above(pid: object) -> bool:
-    """Return True if that process started this one, however indirectly."""
+    """Return True if the process with this pid started this process, directly or indirectly."""
     from agent_harness.kernel import owner
 
     above: int | None = os.getpid()
@@ -140,7 +142,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count a call that no turn of a person interrupts."""
+    """Count one hook call of a caller that has no user turns, and return the count."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -171,13 +173,15 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the event that a word names, in any client's spelling (``SessionStart``, ``session_start``)."""
+    """Return the event for a word in any client's spelling (``SessionStart``, ``session_start``); ``None`` if
+    unknown.
+    """
     plain = text.lower().replace("-", "").replace("_", "")
     return next((name for name in EVENTS if name.replace("-", "") == plain), None)
 
 
 def run(name: str, event: Event) -> HookAnswer:
-    """Return the answer to one event; an empty one if no task list is active."""
+    """Return the answer to one hook event; an empty answer if no task list is active."""
     if event.environ.get("HARNESS_DISABLE"):
         return HookAnswer()
     root = find_root(event)
@@ -198,7 +202,7 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer for a finished list without a marker: its last session may have reviews left."""
+    """Return the answer for a finished list without a marker, whose last session may have reviews left."""
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -225,7 +229,7 @@ LOG_MEMBERS = (
 
 
 def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Append one JSON line for the call to the file in ``HARNESS_HOOK_LOG``."""
+    """Append one JSON line about the hook call to the file in ``HARNESS_HOOK_LOG``."""
     path = event.environ.get("HARNESS_HOOK_LOG")
     if not path:
         return
@@ -239,7 +243,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file that a client or a person named; do nothing if that fails."""
+    """Append a line to a file chosen by the client or the user; ignore errors."""
     from agent_harness.kernel import files
 
     try:
@@ -253,7 +257,9 @@ def _add_line(path: str, line: str) -> None:
 
 
 def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
-    """Record the effects of the decision; a failed write changes only the answer to a first damage."""
+    """Record the effects of a decision. If the first report of damage cannot be recorded, the answer becomes
+    ``allow``.
+    """
     for effect in made.effects:
         if effect in ("forget", "damage"):
             from agent_harness.hooks.stop_limit import Stops
@@ -272,7 +278,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
 
 
 def _tell_session(event: Event) -> None:
-    """Pass the id of this session to its later commands."""
+    """Export the id of this session to its later commands."""
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
@@ -298,7 +304,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write all bytes; ignore a client that has gone away."""
+    """Write all bytes; ignore a client that no longer reads."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]
@@ -307,5 +313,5 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Answer as ``call``, and end the process at once: it needs no cleanup."""
+    """Answer a hook event as ``call`` does, and exit the process immediately without cleanup."""
     os._exit(call(name))

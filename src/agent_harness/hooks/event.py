@@ -1,12 +1,12 @@
-"""Payload of a hook call, read safely; the task list that it concerns; and the hook's answer.
+"""Payload of a hook call, read safely; its task list; and the hook's answer.
 
-    allow      nothing, or a message to the person        exit 0
-    block      the agent goes on, and reads why           exit 0, {"decision": "block", "reason": …}
-    context    the agent reads this at its start          exit 0, {"hookSpecificOutput": …}
-    keep       a teammate goes on, and reads why          exit 2, the text on stderr
+allow      nothing, or a message to the user              exit 0
+block      the agent continues and reads the reason       exit 0, {"decision": "block", "reason": …}
+context    the agent reads the text at its start          exit 0, {"hookSpecificOutput": …}
+keep       a teammate continues and reads the reason      exit 2, the text on stderr
 
-Codex rejects an answer with an unknown member, and no client has ever known ``"decision": "allow"``; so each answer is
-exactly one of these. Source: ``tasklist.md`` 2, 3, 5; the clients as measured.
+Codex rejects an answer with an unknown member, and no client knows ``"decision": "allow"``. So each answer is exactly
+one of these four. Source: ``tasklist.md`` 2, 3, 5; tests with the clients.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     Effect = Literal["forget", "damage", "finish", "reflect", "session"]
 
 MAX_BYTES = 32 << 20
-"""Longest payload that is read."""
+"""Longest payload that is read, in bytes."""
 
 
 class Event:
-    """One call of a hook: its payload and the environment. A member of the wrong type counts as absent."""
+    """One hook call: its payload and the environment. A payload member of the wrong type is treated as missing."""
 
     __slots__ = ("environ", "payload")
 
@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return a text member without the blanks around it; empty if it is absent."""
+        """Return a text member of the payload, without surrounding white space; empty if missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return a member that is exactly true or false; ``None`` if it is neither."""
+        """Return a Boolean member of the payload; ``None`` if missing or not Boolean."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return the entries of a list member."""
+        """Return the entries of a list member of the payload; empty if missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -59,16 +59,18 @@ class Event:
 
     @property
     def worker(self) -> str:
-        """Worker id of this process; empty if it has none."""
+        """Worker id of this process; empty if there is none."""
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id, then these members, if not empty."""
+        """Return the names under which this caller may own a task: its worker id and these payload members, if not
+        empty.
+        """
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload on standard input; empty if it is missing, too long, or not a JSON object."""
+    """Return the payload on standard input; empty if missing, too long, or not a JSON object."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -85,9 +87,9 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in these bytes; empty if they hold none.
+    """Return the JSON object in these bytes; an empty object if there is none.
 
-    Damage that a state file may not have is ignored here: a client that cuts a text may leave half of a character.
+    Damage that is not allowed in a state file is ignored here: a client that cuts a text may leave half a character.
     """
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
@@ -97,7 +99,9 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the folder of the call's task list; ``None`` if there is none, or its pin is wrong."""
+    """Return the folder of the task list for the hook call; ``None`` if there is none or ``HARNESS_STATE_ROOT`` is
+    wrong.
+    """
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
     try:
@@ -115,7 +119,7 @@ def _working_directory() -> str | None:
 
 
 class Decision:
-    """One decision: its kind, its text, its reason, and the effects to record."""
+    """One decision about a hook event: its kind, its text, its reason, and the effects to record."""
 
     __slots__ = ("effects", "kind", "text", "why")
 
@@ -127,22 +131,22 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Let the agent stop; the message is for the person."""
+    """Return a decision that lets the agent stop; ``message`` is for the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Keep the agent going with this as its next instruction."""
+    """Return a decision that keeps the agent going, with ``reason`` as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Give the agent this text at the start of its session."""
+    """Return a decision that gives the agent this text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
 def keep(why: str, text: str) -> Decision:
-    """Keep a teammate going."""
+    """Return a decision that keeps a teammate agent working."""
     return Decision("keep", text, why)
 
 
@@ -158,7 +162,7 @@ class HookAnswer:
 
 
 def answer(made: Decision) -> HookAnswer:
-    """Return the decision in the client's form."""
+    """Return the decision in the client's format."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
         return HookAnswer(b"HARNESS\n", f"{made.text}\n".encode("utf-8", "replace"), 2)

@@ -1,6 +1,6 @@
-"""Another review of finished work, before the session that finished it may end; off unless the list asks for it.
+"""Further reviews of finished work before the session that finished it may end; off unless the list asks for them.
 
-``.harness-reflect`` holds the session and its number of reviews left. Source: ``tasklist.md`` 6.5, 6.6.
+``.harness-reflect`` contains the session and its reviews so far. Source: ``tasklist.md`` 6.5, 6.6.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Start the first review, in the session that has just finished the list; ``None`` if it cannot be stored."""
+    """Return the decision that starts the first review, in the session that has just finished the task list.
+
+    Return ``None`` if the review cannot be stored.
+    """
     if not event.session_id:
         return None
     armed = {"session": _key(event.session_id), "done": 0, "of": min(looks, MOST), "final": final}
@@ -45,7 +48,7 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Return the next review, or the end; ``None`` if none is stored for this session."""
+    """Return the decision for the next review or for the end; ``None`` if no review is stored for this session."""
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -72,7 +75,7 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return one more review while one is left. Pure."""
+    """Return a decision for one more review if one is left, else one that lets the agent stop. No side effects."""
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -107,7 +110,7 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return a person's text, if this entry is one: not a tool result, a note of the client, or a summary."""
+    """Return the user's text in a transcript entry; empty for a tool result, a note of the client, or a summary."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

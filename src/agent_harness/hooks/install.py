@@ -1,7 +1,7 @@
-"""Clients with hooks: adding the harness's hooks to their settings, and removing them again.
+"""Clients with hooks: adds the harness's hooks to their settings and removes them again.
 
-All other entries stay as they are. Both may be repeated. A copy of the file before the first change is kept beside it.
-Source: ``tasklist.md`` 3.1.
+All other entries stay unchanged. Both operations can be repeated. A copy of the file before the first change is kept in
+the same folder. Source: ``tasklist.md`` 3.1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SCRIPTS = {
 
 
 class HookClient:
-    """One client: its name, its events, the path of its hooks, and notes for a person."""
+    """One client with hooks: its name, its events, the path of its hook settings, and its program."""
 
     __slots__ = ("events", "name", "place", "program")
 
@@ -52,14 +52,14 @@ class HookClient:
 
 
 def package_folder() -> str:
-    """Return the folder that holds the package."""
+    """Return the folder that contains the ``agent_harness`` package."""
     import agent_harness
 
     return os.path.dirname(os.path.dirname(os.path.realpath(agent_harness.__file__)))
 
 
 def command(script: str) -> str:
-    """Return the shell command of one hook; it does nothing once its script or its interpreter is gone."""
+    """Return the shell command of one hook. The command does nothing if its script or its interpreter was deleted."""
     if not sys.executable:
         raise Refused("The path of this Python is unknown", hint="harness hooks print")
     path, python = (
@@ -70,7 +70,7 @@ def command(script: str) -> str:
 
 
 def groups(client: HookClient) -> dict[str, JsonObject]:
-    """Return the harness's entry for each event."""
+    """Return the harness's hook entry for each event of a client."""
     made: dict[str, JsonObject] = {}
     for event in client.events:
         hook = {"type": "command", "command": command(SCRIPTS[event]), "timeout": TIMEOUT_SECONDS}
@@ -86,20 +86,23 @@ CLIENTS: dict[str, HookClient] = {each.name: each for each in (CLAUDE_CODE, CODE
 
 
 def named(name: str) -> HookClient:
-    """Return the client of that name; ``UsageError`` for any other."""
+    """Return the client with this name. Raise ``UsageError`` for an unknown name."""
     if name not in CLIENTS:
-        raise UsageError(f"No client {name!r}: {', '.join(CLIENTS)}", hint="harness hooks install --client claude-code")
+        raise UsageError(
+            f"Unknown client {name!r}; known clients: {', '.join(CLIENTS)}",
+            hint="harness hooks install --client claude-code",
+        )
     return CLIENTS[name]
 
 
 KEPT = ".before-agent-harness"
-"""Suffix of the copy of a file from before the first change."""
+"""Suffix of the copy of a settings file before the first change."""
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Register the harness's hooks with a client.
+    """Register the harness's hooks with a client and return a report.
 
-    ``Refused``, and nothing written, if its file cannot be edited safely.
+    Raise ``Refused`` and write nothing if the client's settings file cannot be edited safely.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
@@ -130,11 +133,11 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 
 
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
-    """Remove the harness's hooks; the file is byte for byte as it was before them.
+    """Remove the harness's hooks from a client and restore its settings file byte for byte; return a report.
 
-    If a person has changed it since, their changes stay, and the original copy stays beside it (``kept``). A file and a
-    folder that the harness created and that hold nothing else are removed, and so are the leftovers of a killed
-    command. Codex's trust of the hooks is removed; if its settings cannot be edited, ``trust_left`` gives the reason.
+    If the user has changed the file since, the user's changes stay, and the original copy stays too (``kept``). Files
+    and folders that the harness created are removed if nothing else is in them, as are leftovers of a killed command.
+    Codex's trust in the hooks is removed; if this fails, ``trust_left`` contains the reason.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
@@ -167,9 +170,9 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Return the removed trust entries of the client, and the reason if some were left.
+    """Return the removed trust entries of the client, and the reason if some could not be removed.
 
-    To be called before the hooks are removed: they identify the entries.
+    Call before the hooks are removed, because the hooks identify the entries.
     """
     if client is not CODEX or text is None:
         return [], None
@@ -186,7 +189,7 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a file without the harness's hooks; if its ``original`` is known, with exactly those bytes."""
+    """Write a settings file without the harness's hooks. If its ``original`` is known, restore exactly those bytes."""
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept))
@@ -199,7 +202,7 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Return a file after adding and removing the hooks; ``None`` if it had some from the start."""
+    """Return the settings text after adding and removing the hooks; ``None`` if the original already contained some."""
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -211,7 +214,7 @@ def _remove_empty(folder: str) -> None:
 
 
 def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
-    """Make the repository ignore a file of this machine that the harness creates, without a change to tracked files."""
+    """Make the repository ignore a local file that the harness creates, without changing tracked files."""
     from pathlib import Path
 
     from agent_harness.kernel.git import locate, own_output
@@ -226,7 +229,7 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if hooks of the harness are registered there; False also for an unreadable file."""
+    """Return True if the harness's hooks are registered in a client's settings; False also for an unreadable file."""
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -236,7 +239,7 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if there is something to remove: the harness's hooks, or leftovers of a killed command."""
+    """Return True if a client's settings contain the harness's hooks, or if leftovers of a killed command exist."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
@@ -254,7 +257,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """Return the addition of ``install`` as JSON, for pasting."""
+    """Return the JSON that ``install`` would add, for pasting."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -262,7 +265,7 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the text with exactly one entry of the harness for each event; a correct one stays in place."""
+    """Return the settings text with exactly one harness entry per event; a correct entry keeps its position."""
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -276,9 +279,9 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the text without the harness's entries, except for the first of each event in ``keep``.
+    """Return the settings text without the harness's entries, except for the first of each event in ``keep``.
 
-    Drop empty parents. A parent that was in ``theirs``, the file before the first change, stays although it is empty.
+    Empty parents are removed, unless they were in ``theirs``, the file before the first change.
     """
     left = dict(keep or {})
     found_there = _object(theirs, path).get("hooks") if theirs is not None else None
@@ -300,7 +303,9 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (event, index of the group, index of the hook, or None if the whole group is the harness's), in order."""
+    """Yield (event, group index, hook index) of each harness hook in order; the hook index is None for a whole
+    group.
+    """
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
         for place, group in enumerate(listed if isinstance(listed, list) else []):
@@ -311,7 +316,7 @@ def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _places_of_others(text: str) -> list[tuple[str, int]]:
-    """Return the positions of all other groups; clients identify a hook by its position."""
+    """Return the positions of all other hook groups, because clients identify a hook by its position."""
     hooks = jsontext.loads(text).get("hooks")
     listed = [(event, groups) for event, groups in (hooks or {}).items() if isinstance(groups, list)]
     return [(event, place) for event, each in listed for place, group in enumerate(each) if not _is_only_ours(group)]
@@ -327,18 +332,19 @@ def _object(text: str, path: str) -> JsonObject:
         found = jsontext.loads(text)
     except ValueError as error:
         raise Refused(
-            f"{path} is not edited: {error}", hint="harness hooks print --client claude-code  # and add it by hand"
+            f"{path} was not edited: {error}",
+            hint="harness hooks print --client claude-code  # then add the output manually",
         ) from None
     if not isinstance(found, dict):
-        raise Refused(f"{path} is not edited: it is not a JSON object", hint="harness hooks print")
+        raise Refused(f"{path} was not edited: it is not a JSON object", hint="harness hooks print")
     return found
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the ``hooks`` member, in which each event is a list. ``Refused`` for any other form."""
+    """Return the ``hooks`` member, in which each event is a list. Raise ``Refused`` for any other form."""
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
-        raise Refused(f"{path} is not edited: its `hooks` has another shape", hint="harness hooks print")
+        raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
     return hooks
 
 
@@ -346,34 +352,36 @@ def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
 
 
 def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the file to edit; a project's must lie in the project, links followed."""
+    """Return the settings file to edit. With scope ``project``, raise ``Refused`` if the real file lies outside the
+    project.
+    """
     path = client.place(scope, project, environ)
     top = os.path.realpath(project)
     if scope == "project" and os.path.commonpath([top, os.path.realpath(path)]) != top:
-        raise Refused(f"{path} leads out of the project", hint=f"ls -l {os.path.dirname(path)}")
+        raise Refused(f"{path} points outside the project", hint=f"ls -l {os.path.dirname(path)}")
     return path
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a settings file; ``None`` if there is none. An empty file is an empty object."""
+    """Return the text of a settings file; ``None`` if missing. An empty file is returned as an empty JSON object."""
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not edited: it is not UTF-8", hint="harness hooks print") from None
+        raise Refused(f"{path} was not edited: it is not valid UTF-8", hint="harness hooks print") from None
     return text if text.strip() else "{}\n"
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy of a file that once had hooks: it is not the original of the next ones."""
+    """Rename an older copy of a settings file, because it is not the original for the new hooks."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the file equals its copy: a killed command could not remove the copy."""
+    """Return True if the settings file equals its copy, because a killed command could not remove the copy."""
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -381,20 +389,20 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sweep(path: str) -> None:
-    """Remove temporary files of killed commands."""
+    """Remove temporary files that killed commands left."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file with the package's path once no client of this user has hooks of the harness."""
+    """Remove the file with the package's path if no client of this user has harness hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Replace the file; return the path of the copy from before the first change."""
+    """Replace the settings file; return the path of the copy from before the first change, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -411,7 +419,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return other files of the same client with the hooks, which would then run twice."""
+    """Return other settings files of the client that contain the hooks, because the hooks would run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""Texts for agents and people in the answers of hooks: short, one fact a line, with the next command."""
+"""Texts for agents and users in hook answers: short, one fact per line, with the next command."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return the text, cut to a length."""
+    """Return a text, cut to ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def task_name(task: Task) -> str:
-    """Return ``id: title``, both cut."""
+    """Return ``id: title`` of a task, both cut to a limit."""
     return f"{cut(' '.join(task.id.split()), TITLE)}: {cut(task.title, TITLE)}"
 
 
 def status_line(state: State, next_task: Task | None) -> str:
-    """Return ``HARNESS: completed=1 … total=3 next=id: title``."""
+    """Return the status line of a task list: ``HARNESS: completed=1 … total=3 next=id: title``."""
     found = selection.counts(state)
     names = ("completed", "failed", "in_progress", "pending", "total")
     numbers = " ".join(f"{name}={found.get(name, 0)}" for name in names)
@@ -34,12 +34,12 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the numbers of a STATS line."""
+    """Return the statistics of a task list for a STATS line."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return the damage of the state, and the one remedy."""
+    """Return a message about a damaged state, with the remedy."""
     way = (
         "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
         if backup
@@ -50,7 +50,7 @@ def damaged(error: StateDamaged, *, backup: bool) -> str:
 
 
 def halted(state: State) -> str:
-    """Return the reason why everything waits for a person."""
+    """Return the reason why the task list is halted and waits for the user."""
     found = state.halt or {}
     words = (f"[{found.get('category')}]", found.get("task_id") or "", found.get("message") or "")
     why = " ".join(" ".join(word.split()) for word in words if isinstance(word, str) and word and word != "[None]")
@@ -58,7 +58,7 @@ def halted(state: State) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Return the text as one word of a command line."""
+    """Return a text as one quoted word of a shell command."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and not text.startswith("-"):
         return text

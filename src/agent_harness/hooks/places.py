@@ -1,6 +1,6 @@
-"""Paths of clients' settings that may hold hooks, and a test for the harness's hooks in them.
+"""Paths of client settings that may contain hooks, and a fast test for the harness's hooks in these files.
 
-For cheap checks: only the standard library is loaded, and nothing is parsed.
+Only the standard library is imported, and nothing is parsed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     Scope = Literal["user", "project"]
 
 NAME = b"agent-harness"
-"""Part of every hook and of the plugin's name."""
+"""Text that occurs in every hook of the harness and in the plugin's name."""
 MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return Claude Code's settings; a project's hooks go into its personal file, since they name local paths."""
+    """Return the path of Claude Code's settings. Project hooks go into the local file, because they contain local
+    paths.
+    """
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
     home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
@@ -29,13 +31,15 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return ``hooks.json``, which may hold nothing else; its hooks run only after a person has trusted them."""
+    """Return the path of Codex's ``hooks.json``, which contains only hooks. They run only after the user has trusted
+    them.
+    """
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 def any_named(project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if settings of a client, for the user or this project, name the harness's hooks or plugin."""
+    """Return True if client settings of the user or this project mention the harness's hooks or plugin."""
     scopes: tuple[Scope, ...] = ("user", "project")
     paths = [place(scope, project, environ) for place in (of_claude_code, of_codex) for scope in scopes]
     return any(map(_is_named_in, [*paths, os.path.join(project, ".claude", "settings.json")]))

@@ -1,4 +1,4 @@
-"""SessionStart: text for the agent at the start of a session, after ``/clear`` and after a compaction.
+"""SessionStart hook: text for the agent at the start of a session, after ``/clear`` and after a compaction.
 
 Source: ``tasklist.md`` 4.
 """
@@ -23,18 +23,18 @@ __all__ = ["decide", "decide_damaged"]
 WHOLE = 8000
 LAST_LOG = 220
 NAMED = 5
-"""Limit on the named interrupted tasks and findings."""
+"""Maximum number of listed interrupted tasks and findings."""
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the text for the agent if the state cannot be read."""
+    """Return the text for the agent if the task list's state cannot be read."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the text for the agent otherwise: the progress, and the first step.
+    """Return the text for the agent if the state is readable: the progress and the first step.
 
-    ``other`` is the lease of another session that is alive.
+    ``other`` is the lease of another running session.
     """
     lines = [_counts(state)]
     lines += [f"last_log={messages.cut(last_log, LAST_LOG)}"] if last_log else []
@@ -59,7 +59,7 @@ def _counts(state: State) -> str:
 
 
 def _interrupted(state: State) -> list[str]:
-    """Return the tasks in progress, and the command that resumes each."""
+    """Return the tasks in progress, with the command that resumes each task."""
     found = selection.in_progress(state)
     return [
         f"In progress: {messages.task_name(task)}. If nobody works on it: `harness task recover "
@@ -69,7 +69,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return the reason why nothing can be started, if there is one."""
+    """Return the reason why no task can be started, as a list; empty if there is none."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
@@ -78,7 +78,7 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """Return the session lease, while somebody else holds it."""
+    """Return a line about another running session, as a list; empty if there is none."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))

@@ -1,6 +1,6 @@
-"""End of a turn: if an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) may stop.
+"""Rules for the end of a turn: may an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) stop?
 
-The first row that fits decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
+The first matching row decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts for the rule besides the state. The functions are called only if a row needs them."""
+    """Facts for the stop rules besides the task list's state. The functions are called only if a rule needs their
+    result.
+    """
 
     __slots__ = ("count", "now", "outcomes", "unproven")
 
@@ -40,7 +42,9 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the answer for an unreadable state: for the agent once in a session, then for the person."""
+    """Return the decision if the task list's state is unreadable: once per session for the agent, afterwards for the
+    user.
+    """
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
         return allow("damaged", f"HARNESS: {text}")
@@ -48,7 +52,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the answer for a readable state."""
+    """Return the stop decision if the task list's state is readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -57,7 +61,9 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Apply rows 4 to 6: the whole list waits, even with work left."""
+    """Return the decision of stop rules 4 to 6 (the whole list waits, even with open tasks); ``None`` if none
+    applies.
+    """
     if state.halt is not None:
         return allow("halt", messages.halted(state))
     config = state.config
@@ -66,7 +72,7 @@ def _limits(state: State, facts: StopFacts) -> Decision | None:
         return _limit(state, facts, "max_sessions", message)
     limited = not config.concurrent and config.max_tasks > 0 and state.session_count > 0
     if limited and facts.outcomes() >= config.max_tasks:
-        message = f"{config.max_tasks} tasks in this session, as many as it may do."
+        message = f"{config.max_tasks} tasks in this session, which is the limit."
         return _limit(state, facts, "max_tasks_per_session", message)
     return None
 
@@ -78,7 +84,9 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Apply rows 8 to 10: the work left for this worker decides, within the limit of stops."""
+    """Return the decision of stop rules 8 to 10: the remaining work of this worker decides, within the limit on
+    stops.
+    """
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
     following = selection.next_task(state)
     unproven: list[Task] = [] if mine or following or selection.work_left(state) else facts.unproven()
@@ -86,7 +94,7 @@ def _work(event: Event, state: State, facts: StopFacts) -> Decision:
         return _nothing_to_do(state)
     count = facts.count()
     if not count.recorded:
-        return allow("guard cannot be recorded", "HARNESS: let go: .harness/stops.json cannot be written.")
+        return allow("guard cannot be recorded", "HARNESS: stop allowed: .harness/stops.json cannot be written.")
     if count.reached:
         return allow("no progress", _let_go(state, count, following))
     if unproven:
@@ -106,7 +114,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress keeps this worker: its own, nobody's, or one whose lease has expired."""
+    """Return True if a task in progress keeps this worker from stopping: its own, an unowned or an expired task."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -163,12 +171,12 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if the state does not matter: it was kept once already, or the client runs it for itself."""
+    """Return True if a subagent may stop in any state: its stop was blocked once, or the client runs it for itself."""
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Return the answer for a readable state. Pending work never keeps a subagent."""
+    """Return the decision for a subagent if the task list's state is readable. Pending tasks never keep a subagent."""
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -194,7 +202,10 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Return the answer for a readable state; ``count`` counts this call if it would keep the teammate."""
+    """Return the decision for a teammate if the task list's state is readable.
+
+    ``count`` counts the call if the teammate would be kept from stopping.
+    """
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")
     made = _own_task(event, state) or _next_task(state)

@@ -1,7 +1,8 @@
-"""Limit on blocked stops of a session without progress: counted in ``.harness/stops.json``, and always finite.
+"""Limit on blocked stops of a session without progress, counted in ``.harness/stops.json``.
 
-Every reset uses up something finite (attempts, completions, 50 checkpoints an attempt), so that the blocks of a session
-are at most the limit times that sum plus one, and never more than a thousand. Source: ``tasklist.md`` 6.3.
+Every reset of the count uses up something finite: attempts, completions, or 50 checkpoints per attempt. So the blocks
+of a session are at most the limit times (the sum of these plus one), and never more than 1000. Source: ``tasklist.md``
+6.3.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["HARD_LIMIT", "LIMIT", "TEAMMATE_LIMIT", "Call", "Count", "Stops", "counted", "limit_from"]
 
 LIMIT = 7
-"""One below the cap of Claude Code, so that the harness's message appears and not its warning."""
+"""Default limit on blocked stops: one less than Claude Code's, so the harness's message appears, not the client's
+warning.
+"""
 
 TEAMMATE_LIMIT = 8
 HARD_LIMIT = 1000
-"""Limit on the blocks of one session, whatever its progress."""
+"""Limit on all blocked stops of one session, whatever its progress."""
 
 SAME_CALL_SECONDS = 2.0
 KEPT_SESSIONS = 200
@@ -34,7 +37,7 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """One counted call. ``new_turn``: a person, or the program that drives the client, has sent a message since."""
+    """One counted hook call. ``new_turn``: the user, or the program that runs the client, has sent a message since."""
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -47,7 +50,7 @@ class Call:
 
 
 class Count:
-    """Count of a session. ``reached``: let it go. ``recorded``: the count is on disk."""
+    """Count of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the count is on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -59,7 +62,7 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return ``HARNESS_MAX_BLOCKS`` within 3 to 50; 7 if it is absent or not a number."""
+    """Return ``HARNESS_MAX_BLOCKS``, limited to 3 to 50; 7 if the variable is missing or not a number."""
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -67,10 +70,10 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return the entry of a session after this call, and its count. Pure.
+    """Return the entry of a session after this call, and its count. No side effects.
 
-    Only a call that may still block is counted, so that a released session stays released until it makes progress or a
-    new turn begins.
+    Only a call that may still block is counted. So a released session stays released until it makes progress or a new
+    turn begins.
     """
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
@@ -92,7 +95,7 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
     """Return True if a hook that is registered twice was called twice for one stop.
 
-    Both calls then run at the same time; the next stop can only come after the answer to this one.
+    The two calls then run concurrently; the next stop can come only after the answer to this stop.
     """
     before = entry.get("at")
     if isinstance(before, bool) or not isinstance(before, (int, float)):
@@ -109,7 +112,7 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest possible start of this process, in seconds since 1970; ``None`` if unknown.
+    """Return the latest possible start time of this process as a Unix timestamp in seconds; ``None`` if unknown.
 
     The system counts whole hundredths of a second, so one more is added.
     """
@@ -123,7 +126,7 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Counts of all sessions. Reading never fails; ``write`` returns True if it succeeded."""
+    """Stored counts of all sessions. Reading never fails; ``write`` returns True on success."""
 
     __slots__ = ("_directory", "_path")
 
@@ -132,18 +135,18 @@ class Stops:
         self._path = layout.stops
 
     def entry(self, key: str) -> dict[str, Any]:
-        """Return the record of one session; empty for a new one."""
+        """Return the stored entry of one session; empty for a new session."""
         found = self._read().get(_short(key))
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one call of a session and store it; a count that cannot be stored is not ``recorded``."""
+        """Count one call of a session and store the count; if storing fails, the count is not ``recorded``."""
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
 
     def write(self, key: str, entry: Mapping[str, Any] | None) -> bool:
-        """Replace the entry of one session, or remove it; return True if that is on disk now."""
+        """Replace or remove the entry of one session; return True if the change is on disk."""
         sessions = self._read()
         sessions.pop(_short(key), None)
         if entry is not None:
@@ -156,7 +159,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the count of the session; the total number of its blocks stays."""
+        """Reset the count of a session; the total number of its blocks stays."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -174,7 +177,7 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file by a rename; a link in its place is replaced, never followed."""
+        """Replace the file by a rename. A symbolic link at its path is replaced, not followed."""
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -203,14 +206,14 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return the key of a session; long or odd ids become digests."""
+    """Return a session id in the form used as a key; long or non-ASCII ids become digests."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
 
 
 def digest(text: str) -> str:
-    """Return a cheap digest of an agent's last words."""
+    """Return a cheap digest of the agent's last message."""
     from binascii import crc32
 
     raw = text.encode("utf-8", "surrogatepass")
@@ -218,5 +221,5 @@ def digest(text: str) -> str:
 
 
 def now() -> float:
-    """Return the seconds since 1970, by the clock of this machine."""
+    """Return the current time of this machine as a Unix timestamp in seconds."""
     return clock.now().timestamp()

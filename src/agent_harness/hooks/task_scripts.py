@@ -1,6 +1,6 @@
-"""Claim and renew scripts: a payload and the environment in, exactly one JSON object out, exit status 0.
+"""Claim and renew scripts: they read a payload and the environment, print exactly one JSON object, and exit with 0.
 
-They need no marker. Source: ``tasklist.md`` 7.3.
+The scripts need no marker file. Source: ``tasklist.md`` 7.3.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["answer", "call_and_exit"]
 
 _ALIVE: list[object] = []
-"""Objects that the end of the process frees sooner than Python does."""
+"""Objects kept alive until the process ends, because freeing them in Python would take longer."""
 
 LEASE_SECONDS = 1800.0
 LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Refusal of the script, in the words of its interface."""
+    """Refusal of a claim or renew call, in the words of the script's interface."""
 
 
 def call_and_exit(name: str) -> NoReturn:
-    """Print the answer of ``claim`` or ``renew`` and end the process with status 0."""
+    """Print the answer of ``claim`` or ``renew`` and exit the process with status 0."""
     text = jsontext.line(answer(name, Event(read(0), os.environ)))
     content = f"{text}\n".encode("utf-8", "replace")
     try:
@@ -43,7 +43,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the answer to one call; any failure is its ``error``."""
+    """Return the JSON answer to one call; a failure is reported in ``error``."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -120,7 +120,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a finite positive number of seconds; the default, and a warning, for anything else."""
+    """Return a positive number of seconds from the environment; for anything else the default, with a warning."""
     given = event.environ.get(name)
     if not given:
         return default

@@ -1,10 +1,17 @@
-"""Shared base of all packages: seven promises, on the standard library alone. No protocol is imported here.
+"""Base modules that all other packages use. They need only the standard library and import no protocol.
 
-1. state survives a crash  2. history is append-only  3. one owner at a time  4. any step can be undone, and nothing is
-lost by undoing  5. order respects dependencies  6. every failure has a name and a next step  7. no command hangs, and
-no secret is written.
+They provide seven guarantees:
 
-Rules (values in, values out): clock, graph, lease, failures, retry, json.jsontext. Effects (disk, git, processes):
-files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state. Rules never import
-effects.
+1. State survives a crash.
+2. History is append-only.
+3. Each item has one owner at a time.
+4. Each step can be undone, and undoing a step loses nothing.
+5. The order of work respects dependencies.
+6. Each failure has a name and a next step.
+7. No command hangs, and no secret is written.
+
+Pure modules   clock, graph, lease, failures, retry, json.jsontext
+Side effects   files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state
+
+Pure modules never import modules with side effects on disk, git or processes.
 """

@@ -1,4 +1,4 @@
-"""Times: aware UTC datetimes, their ISO text, and one factor on every wait."""
+"""Time functions: aware UTC datetimes, their ISO text, and a scale factor for all waiting times."""
 
 import os
 import time
@@ -28,28 +28,33 @@ __all__ = [
 
 
 def now() -> datetime:
-    """Return the present moment, aware, in UTC."""
+    """Return the current time as an aware datetime in UTC."""
     return datetime.now(UTC)
 
 
 def moment(seconds: float) -> datetime:
-    """Return the moment ``seconds`` after the start of 1970, as in file times; aware, in UTC."""
+    """Return a Unix timestamp, in seconds, as an aware datetime in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def timestamp(at: datetime | None = None, *, fraction: bool = False) -> str:
-    """Return ISO 8601 text in UTC with a final ``Z``: ``2026-01-31T09:30:00Z``; milliseconds on request."""
+    """Return a time as ISO 8601 text in UTC, such as ``2026-01-31T09:30:00Z``.
+
+    The default is the current time. ``fraction`` adds milliseconds.
+    """
     text = (at or now()).astimezone(UTC).isoformat(timespec="milliseconds" if fraction else "seconds")
     return text.replace("+00:00", "Z")
 
 
 def local(at: datetime) -> str:
-    """Return the moment in local time: ``2026-01-31 10:30:00 CET``."""
+    """Return a datetime as text in local time, such as ``2026-01-31 10:30:00 CET``."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def parse(text: object) -> datetime | None:
-    """Return the moment of an ISO text; ``None`` for anything else. A value without an offset is in UTC."""
+    """Return the UTC datetime of an ISO 8601 text; ``None`` for anything else. A text without an offset is taken as
+    UTC.
+    """
     if not isinstance(text, str):
         return None
     try:
@@ -60,7 +65,9 @@ def parse(text: object) -> datetime | None:
 
 
 def time_scale() -> float:
-    """Return the ``HARNESS_TIME_SCALE`` factor on every wait; 1.0 if it is absent or not a positive number."""
+    """Return the factor in ``HARNESS_TIME_SCALE`` that scales all waiting times; 1.0 if the variable is not a positive
+    number.
+    """
     try:
         scale = float(os.environ.get("HARNESS_TIME_SCALE", "1"))
     except ValueError:
@@ -74,5 +81,5 @@ def scaled(seconds: float) -> float:
 
 
 def sleep(seconds: float) -> None:
-    """Wait ``seconds`` times ``HARNESS_TIME_SCALE``."""
+    """Sleep for ``seconds`` times ``HARNESS_TIME_SCALE``."""
     time.sleep(max(0.0, scaled(seconds)))

@@ -1,4 +1,4 @@
-"""Digests from the interpreter itself: loading ``hashlib`` takes longer than the whole time of a hook."""
+"""Digest functions without ``hashlib``, because importing ``hashlib`` takes longer than a whole hook call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["blake2b", "sha256"]
 
 
 def blake2b(content: bytes, size: int) -> str:
-    """Return BLAKE2b of ``size`` bytes, in hexadecimal."""
+    """Return the BLAKE2b digest of ``content`` in hexadecimal; ``size`` is its length in bytes."""
     try:
         from _blake2 import blake2b as make
     except ImportError:  # another interpreter
@@ -15,7 +15,7 @@ def blake2b(content: bytes, size: int) -> str:
 
 
 def sha256(content: bytes) -> str:
-    """Return SHA-256 in hexadecimal."""
+    """Return the SHA-256 digest of ``content`` in hexadecimal."""
     try:
         from _sha256 import sha256 as make  # pyrefly: ignore[missing-import]  # Python 3.11
     except ImportError:

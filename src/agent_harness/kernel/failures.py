@@ -1,4 +1,4 @@
-"""Failure categories, each with a name and a next step, and the patterns that recognise them in a text.
+"""Failure categories, each with a name and a next step, and the text patterns that recognise each category.
 
 A failure is a recorded value, not an exception. Sources: ``tasklist.md`` 12.1, ``features.md`` S, ``longtask.md`` 11.
 """
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 Row = tuple[str, tuple[str, ...]]
-"""A name, and the patterns that recognise it in a text."""
+"""Name of a category, and the regular expressions that recognise the category in a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One kind of failure: if a retry can help, the next step, and who takes it."""
+    """One kind of failure: whether a retry can help, the next step, and who takes that step."""
 
     name: str
     retryable: bool
@@ -70,7 +70,7 @@ OVERLOADED: tuple[str, ...] = (
     r"\boverloaded[ _]?error\b",
     r"\b(?:model|server|api)(?: is)?(?: currently)? overloaded\b",
 )
-"""Phrases of a provider that cannot serve anybody for now."""
+"""Patterns of messages in which a provider reports that its service is overloaded for all users."""
 
 REFUSED: tuple[str, ...] = (
     rf"{_STATUS}429\b",
@@ -83,7 +83,7 @@ REFUSED: tuple[str, ...] = (
     r"\bquota (?:exceeded|exhausted)\b",
     r"\bexceeded your (?:current )?quota\b",
 )
-"""Phrases of a provider that refuses this user for now; nothing else says them."""
+"""Patterns that occur only in messages of a provider that temporarily refuses this user."""
 
 MONEY: tuple[str, ...] = (
     r"\b(?:credit )?balance (?:is )?(?:too low|insufficient|exhausted|used up)\b",
@@ -95,7 +95,7 @@ MONEY: tuple[str, ...] = (
     r"\bpayment[ _](?:is )?required\b",
     rf"{_STATUS}402\b",
 )
-"""Phrases of an account without money: waiting does not help, a person must act."""
+"""Patterns of messages about an account without credit. Waiting does not help: the user must act."""
 
 _LIMIT = re.compile(r"\b(?:limits?|usage|quota)\b", re.IGNORECASE)
 _USED_UP = re.compile(r"\b(?:reached|hit|exceeded|exhausted|used up|out of)\b", re.IGNORECASE)
@@ -107,7 +107,7 @@ NOT_FOUND: tuple[str, ...] = (
     r"\bcannot find module\b",
     r"\bmodule not found\b",
 )
-"""Phrases of a machine on which a program or a module is missing."""
+"""Patterns of messages about a program or module that is not installed."""
 
 PATTERNS: tuple[Row, ...] = (
     ("DISK_FULL", (r"\bno space left on device\b", r"\bENOSPC\b", r"\bdisk quota exceeded\b")),
@@ -216,24 +216,29 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""The first row with a match decides: a failing test that only mentions a refusal is a failing test."""
+"""Patterns of all categories, in order: the first row that matches decides.
+
+For example, a failing test that only mentions a refusal is classified as a failing test.
+"""
 
 _LONGEST = 65_536
 
 
 def category(name: str) -> Category:
-    """Return the category of this name; ``UNKNOWN`` if there is none."""
+    """Return the failure category with this name; ``UNKNOWN`` if no category has the name."""
     return next((each for each in CATEGORIES if each.name == name), CATEGORIES[-1])
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the category that the last 64 KiB of a text match, else the one in ``otherwise``."""
+    """Return the failure category that matches the last 64 KiB of ``text``; the category ``otherwise`` if none
+    matches.
+    """
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return name and position of the first row with a match in the text; ``None`` if no row matches."""
+    """Return the name of the first row that matches ``text``, and the match position; ``None`` if no row matches."""
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -241,20 +246,22 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports a used-up limit and, in a readable form, when it ends.
+    """Return True if a line reports an exhausted limit together with a readable end time.
 
-    The name of the limit does not matter: each provider has its own, and new ones.
+    The name of the limit does not matter, because each provider uses its own names.
     """
     return bool(_LIMIT.search(line) and _USED_UP.search(line)) and retry.find_wait(line, now) is not None
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line says that an account is without money. A line with an end time is a limit instead."""
+    """Return True if a line reports an account without credit. A line with an end time is a rate limit instead."""
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the rows of these categories, in the order of the table, each under its name in ``names``."""
+    """Return the pattern rows of the categories in ``names``, in table order, each under its new name from
+    ``names``.
+    """
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 
 

@@ -1,11 +1,11 @@
-"""State files that survive a crash: read whole, replaced whole, with a backup of the previous state beside them.
+"""State files that survive a crash: read whole, replaced whole, with a backup of the previous state in the same folder.
 
-A reader needs no lock: it sees the old file or the new one. A process that is killed leaves at most a temporary file,
+A reader needs no lock: it sees either the old file or the new file. A killed process leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
-The lock of a store excludes only those who take it; a person with an editor does not, nor does a script. So ``change``
-compares the file with its state when it was read, right before the new one replaces it. If somebody has edited it, the
-change starts over from their version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
+A lock excludes only programs that take the lock, not an editor or a script. So ``change`` compares the file with its
+state at reading, right before the new file replaces it. If someone edited the file meanwhile, the change starts again
+from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
 """
 
 from __future__ import annotations
@@ -60,24 +60,27 @@ __all__ = [
 
 
 MAX_BYTES = 64 << 20
-"""A state file larger than this is not read."""
+"""Largest state file that is read, in bytes."""
 
 _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
-    errno.EACCES: "check who owns it and what its mode allows",
-    errno.EDQUOT: "free some of your quota, then run the same command again",
-    errno.EFBIG: "a limit on the size of files is in force (ulimit -f); lift it, then run the same command again",
-    errno.EISDIR: "a folder has this name; move it away",
-    errno.ENOENT: "a folder on the way is missing, or a link leads to nothing",
-    errno.ELOOP: "it may not be a link; replace it by the file itself",
+    errno.EACCES: "check the owner and the permissions (ls -l)",
+    errno.EDQUOT: "your disk quota is used up; free some space, then run the same command again",
+    errno.EFBIG: "a file size limit is set (ulimit -f); raise the limit, then run the same command again",
+    errno.EISDIR: "a folder has this name; move the folder away",
+    errno.ENOENT: "a folder in the path is missing, or a symbolic link is broken",
+    errno.ELOOP: "a symbolic link is not allowed here; replace the link with a regular file",
     errno.ENOSPC: "free some space on that disk, then run the same command again",
-    errno.EPERM: "check who owns it and what its mode allows",
+    errno.EPERM: "check the owner and the permissions (ls -l)",
     errno.EROFS: "the disk is read-only; mount it for writing or work in another folder",
 }
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """Return the whole content. ``FileNotFoundError`` if missing, ``StateDamaged`` if not a file or far too large."""
+    """Return the whole content of a file.
+
+    Raise ``FileNotFoundError`` if the file is missing, and ``StateDamaged`` if it is not a regular file or too large.
+    """
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(MAX_BYTES + 1 if os.fstat(file.fileno()).st_size > MAX_BYTES else -1) or b""
@@ -91,9 +94,10 @@ def read_bytes(path: AnyPath) -> bytes:
 
 
 def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
-    """Return the JSON object of a file, numbers in their own spelling. Errors as ``read_bytes``.
+    """Return the JSON object in a file. By default, numbers keep their original spelling.
 
-    ``StateDamaged`` if not JSON. ``exact=False`` is for reading only (``jsontext.loads``).
+    ``exact=False`` is for callers that only read (``jsontext.loads``). Raise ``StateDamaged`` if the content is not a
+    JSON object, and otherwise the errors of ``read_bytes``.
     """
     content = read_bytes(path)
     try:
@@ -103,7 +107,7 @@ def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
 
 
 def read_json_if_any(path: AnyPath) -> dict[str, Any]:
-    """Return the JSON object of a file; an empty one if it cannot be read."""
+    """Return the JSON object in a file; an empty object if the file cannot be read."""
     try:
         return read_json(path)
     except (OSError, HarnessError):
@@ -111,7 +115,7 @@ def read_json_if_any(path: AnyPath) -> dict[str, Any]:
 
 
 def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
-    """Return a value that changes when a file is replaced or written; ``None`` if there is no file."""
+    """Return a value that changes when the file is written or replaced; ``None`` if the file does not exist."""
     try:
         found = os.stat(path)
     except OSError:
@@ -120,9 +124,9 @@ def stamp_of(path: AnyPath) -> tuple[int, ...] | None:
 
 
 def is_inside(folder: str, path: str) -> bool:
-    """Return True if no link lies between a folder and the ``path`` below it.
+    """Return True if no symbolic link lies between a folder and a path below the folder.
 
-    The folder itself may be reached by a link.
+    The folder itself may be reached through a symbolic link.
     """
     below = os.path.relpath(path, folder)
     return os.path.realpath(path) == os.path.join(os.path.realpath(folder), below)
@@ -136,12 +140,12 @@ def replace(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Replace the content of a file, whole or not at all, and durably.
+    """Replace the content of a file atomically and durably.
 
-    A link stays and its target is written; without ``follow`` the file replaces the link, as it must if somebody else
-    may have put one there. Mode and owner stay; ``mode`` sets another one. ``before`` is called right before the change
-    becomes visible; if it raises, the old content stays. ``Refused`` when the disk says no. No temporary file is left
-    behind.
+    The target of a symbolic link is written. Without ``follow`` the file replaces the link instead: required if
+    somebody else may have put a link there. Mode and owner stay, unless ``mode`` is given. ``before`` is called right
+    before the change becomes visible; if ``before`` raises, the old content stays. Raise ``Refused`` if the file cannot
+    be written. No temporary file is left behind.
     """
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
@@ -168,7 +172,9 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Replace a state file; with ``backup``, first copy its content to ``<path>.bak``, unless it is damaged."""
+    """Replace a state file with a JSON object. ``backup`` first copies the old content, unless damaged, to
+    ``<path>.bak``.
+    """
     try:
         content = dumps(value).encode()
     except ValueError as error:
@@ -179,16 +185,17 @@ def write_json(
 
 
 def restore(path: AnyPath) -> str | None:
-    """Replace a damaged file by its valid ``<path>.bak``; without one raise ``StateDamaged`` and change nothing.
+    """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
 
-    The damaged file is kept; its new name is returned, or ``None`` if it was missing.
+    Return the new name; ``None`` if the damaged file was missing. Without a valid backup, raise ``StateDamaged`` and
+    change nothing.
     """
     backup = f"{os.fspath(path)}.bak"
     try:
         content = read_bytes(backup)
         _json_object(content)
     except (FileNotFoundError, ValueError) as error:
-        why = "there is none" if isinstance(error, FileNotFoundError) else str(error)
+        why = "the backup is missing" if isinstance(error, FileNotFoundError) else str(error)
         raise StateDamaged(f"{os.fspath(path)} cannot be restored from {backup}: {why}") from None
     kept = _put_aside(os.path.realpath(path))
     replace(path, content)
@@ -196,9 +203,9 @@ def restore(path: AnyPath) -> str | None:
 
 
 def sweep(path: AnyPath) -> int:
-    """Remove the temporary files that killed writers of this file and its backup left; return their number.
+    """Remove temporary files that killed processes left behind for this file or its backup; return their number.
 
-    Separate a file and a backup that such a writer left as hard links of one file. Call it under the lock.
+    If a killed process left the file and its backup as hard links to one file, separate them. Call under the lock.
     """
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
@@ -214,7 +221,7 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Separate two names of one file, so that an edit of one in place does not change the other."""
+    """Replace two hard links to one file by two files, so that an edit in place of one does not change the other."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
@@ -224,10 +231,10 @@ def _part(target: str, backup: str) -> None:
 
 
 def own_place(path: str, root: str) -> None:
-    """Make room for a file of the harness below ``root``, which may exist already; never follow a link.
+    """Create the folders for a harness file below ``root``, without following a symbolic link.
 
-    Remove a link at the path or on the way to it. Rename anything else that is in the way (a file instead of a folder;
-    a folder or a pipe instead of the file), and keep it beside.
+    Remove a symbolic link at the path or on the way to it. Rename any other obstacle, such as a file instead of a
+    folder, and keep it in the same folder.
     """
     for folder in folders_between(root, path):
         if os.path.islink(folder):
@@ -242,7 +249,7 @@ def own_place(path: str, root: str) -> None:
 
 
 def drop_links(path: str, root: str) -> None:
-    """Remove each link between ``root`` and ``path``, and at ``path``; create nothing."""
+    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``; create nothing."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
             os.unlink(each)
@@ -255,7 +262,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return this path, or the same with a number appended if it exists already."""
+    """Return the path ``wanted``, with a number appended if that path already exists."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -264,12 +271,15 @@ def free_name(wanted: str) -> str:
 
 
 def temporary_name(target: str) -> str:
-    """Return a name beside the target that no other process uses; ``sweep`` reads the owner's pid from it."""
+    """Return a temporary path in the target's folder that no other process uses and that contains this process's pid.
+
+    ``sweep`` reads the pid from the name.
+    """
     return f"{target}.tmp.{os.getpid()}.{os.urandom(6).hex()}"
 
 
 def unlink(path: str) -> None:
-    """Remove a name, if possible; raise nothing."""
+    """Remove a file; ignore errors."""
     try:
         os.unlink(path)
     except OSError:
@@ -277,14 +287,14 @@ def unlink(path: str) -> None:
 
 
 def damaged(path: AnyPath, why: str) -> StateDamaged:
-    """Return the error for a file that cannot be used; it names the backup if there is one."""
+    """Return a ``StateDamaged`` error for an unusable file; its hint names the backup if there is a backup."""
     backup = f"{os.fspath(path)}.bak"
     hint = f"the state before the last write is in {backup}" if os.path.exists(backup) else None
     return StateDamaged(f"{os.fspath(path)} is damaged: {why}", hint=hint)
 
 
 def digest(path: AnyPath) -> str | None:
-    """Return SHA-256 of the content in hexadecimal; ``None`` if the file is missing."""
+    """Return the SHA-256 digest of a file's content in hexadecimal; ``None`` if the file is missing."""
     from hashlib import file_digest
 
     try:
@@ -297,22 +307,29 @@ def digest(path: AnyPath) -> str | None:
 
 
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
-    """Return a descriptor of a regular file. ``StateDamaged`` for a pipe or a folder; other errors as ``os.open``."""
+    """Open a regular file and return its descriptor.
+
+    Raise ``StateDamaged`` for a pipe or a folder, and otherwise the errors of ``os.open``.
+    """
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StateDamaged(f"{os.fspath(path)} is not a regular file", hint="move it away")
+        raise StateDamaged(f"{os.fspath(path)} is not a regular file", hint=f"move {os.fspath(path)} away")
     return descriptor
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return the error for a person when the disk says no; ``done`` is the refused action (``written``)."""
+    """Return a ``Refused`` error for an operating system error on a file; ``done`` is the failed action, such as
+    ``written``.
+    """
     reason = error.strerror or str(error)
     return Refused(f"{os.fspath(path)} cannot be {done}: {reason}", hint=_HINTS.get(error.errno or 0))
 
 
 def disk_refusal(error: OSError) -> Refused | None:
-    """Return the error for a full or read-only disk, without the name of the file; ``None`` for any other error."""
+    """Return a ``Refused`` error for a full or read-only disk, without the file's name; ``None`` for any other
+    error.
+    """
     if error.errno is None or error.errno not in (errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EROFS):
         return None
     return Refused(error.strerror or str(error), hint=_HINTS[error.errno])
@@ -335,7 +352,9 @@ def _back_up(path: AnyPath) -> None:
 
 
 def _put_aside(target: str) -> str | None:
-    """Rename a damaged file to a free name beside it and return that; ``None`` if there is no such file."""
+    """Rename a damaged file to a free name in the same folder and return the new name; ``None`` if the file is
+    missing.
+    """
     if not os.path.lexists(target):
         return None
     stamp = clock.timestamp().replace("-", "").replace(":", "")
@@ -353,13 +372,13 @@ def _put_aside(target: str) -> str | None:
 
 
 def _itself(path: AnyPath) -> str:
-    """Return the path with all links resolved but the last."""
+    """Return the path with all symbolic links resolved, except for the last component."""
     folder, name = os.path.split(os.fspath(path))
     return os.path.join(os.path.realpath(folder), name)
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return mode, user and group of the new file; -1 leaves a user or group unchanged."""
+    """Return mode, user and group for the new file; -1 leaves the user or group unchanged."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -395,7 +414,9 @@ def _give(descriptor: int, uid: int, gid: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in a folder durable, if the file system can. ``OSError`` when the disk says no."""
+    """Write a folder's entries to disk, if the file system supports this. Raise ``OSError`` if the disk reports an
+    error.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -413,7 +434,9 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Somebody wrote the file without the lock, or took a name beside it, after it was read."""
+    """Raised if somebody wrote a state file without the lock, or created a file with a needed name, after the file was
+    read.
+    """
 
 
 def change(
@@ -424,11 +447,11 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """Run ``read``, ``act`` and ``write``, and return the result of ``act``. Call it under the lock.
+    """Run ``read``, ``act`` and ``write``, and return the result of ``act``. Call under the lock.
 
-    ``write`` calls its second argument right before anything becomes visible; that raises ``EditedMeanwhile`` if the
-    file is no longer the one that was read. All three run again then, so ``read`` and ``act`` must have no other
-    effect. Any other exception drops everything. ``Busy`` as in ``repeated``.
+    ``write`` calls its second argument right before the change becomes visible. This call raises ``EditedMeanwhile`` if
+    the file changed after it was read. Then all three functions run again, so ``read`` and ``act`` must have no other
+    effect. Any other exception discards the change. Raise ``Busy`` as in ``repeated``.
     """
 
     def attempt() -> T:
@@ -447,17 +470,19 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Return the result of ``attempt``, repeated after this error; ``Busy`` after 20 tries."""
+    """Return the result of ``attempt``. If ``attempt`` raises ``after``, call it again; raise ``Busy`` after 20
+    tries.
+    """
     for _ in range(_TRIES):
         try:
             return attempt()
         except after:
             continue
-    raise Busy(f"{os.path.basename(path)} is being written by a program that does not take the lock", hint=hint)
+    raise Busy(f"another program keeps writing {os.path.basename(path)} without taking its lock", hint=hint)
 
 
 def _stamp(path: str) -> object:
-    """Return a value that changes when somebody writes a file; ``None`` if there is none."""
+    """Return a value that changes when the file is written; ``None`` if the file does not exist."""
     try:
         found = os.stat(path)
     except OSError:

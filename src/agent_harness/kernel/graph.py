@@ -1,8 +1,8 @@
-"""Dependency graph of items: ready, blocked and missing ones, cycles, and a possible order.
+"""Dependency graph of items: ready, blocked and missing items, cycles, and a possible order.
 
-``work`` maps an item to the items it depends on. Everything is linear in items and dependencies (``cycles`` also in the
-length of its answer) and nothing recurses, so that 100,000 items in one chain are possible. A dependency that is not in
-``work`` counts as unknown. Source: ``tasklist.md`` 7.1.
+``work`` maps each item to the items that it depends on. The run time is linear in items and dependencies (for
+``cycles``, also in the length of the result), and no function recurses, so a chain of 100,000 items is possible. A
+dependency that is not in ``work`` is unknown. Source: ``tasklist.md`` 7.1.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return items that are not done and whose dependencies all are, in the order given."""
+    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each item with a dependency that is not an item."""
+    """Return each pair of an item and a dependency that is not in ``work``."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
-    """Return the items that a failed dependency blocks, however indirectly: item -> the nearest failed id.
+    """Return the items that directly or indirectly depend on a failed item, each with the nearest failed item.
 
-    Leave done items out of ``work``: they need nothing any more.
+    Leave done items out of ``work``: a done item no longer needs its dependencies.
     """
     users = _users(work)
     front = [item for item in users if item in failed]
@@ -44,7 +44,9 @@ def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
 
 
 def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
-    """Return the items that need this one, however indirectly, in the order given; never itself."""
+    """Return the items that directly or indirectly depend on the item ``of``, in the order of ``work``, without ``of``
+    itself.
+    """
     users = _users(work)
     front, seen = [of], {of}
     for item in front:
@@ -55,7 +57,9 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return the items, each after its dependencies, else in the order given. A cycle is cut where it closes."""
+    """Return all items, each after its dependencies, otherwise in the order of ``work``. Cycles are cut at their last
+    link.
+    """
     placed: list[K] = []
     seen: set[K] = set()
     for start in work:
@@ -76,9 +80,9 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return paths along dependencies that start and end at the same item; they cover every item of any cycle.
+    """Return dependency paths that start and end at the same item and together contain every item of every cycle.
 
-    They come in the order given, and no path visits an item twice.
+    The paths follow the order of ``work``. No path visits an item twice.
     """
     users = _users(work)
     paths = []
@@ -97,7 +101,7 @@ def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
 
 
 def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
-    """Return the items that need an item, also an unknown one."""
+    """Return, for each item and each unknown dependency, the items that depend on it directly."""
     users: dict[K, list[K]] = {item: [] for item in work}
     for item, needs in work.items():
         for need in needs:
@@ -106,7 +110,7 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield sets of items that all need one another (Kosaraju's algorithm); sets and items in the order given."""
+    """Yield each set of items that all depend on one another (Kosaraju's algorithm), in the order of ``work``."""
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -125,7 +129,7 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """Return, for each member but the root, its predecessor on a shortest path along the links from the root."""
+    """Return the predecessor of each member, except the root, on a shortest path from the root along ``links``."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:
@@ -144,7 +148,7 @@ def _through_root(root: K, work: Mapping[K, Iterable[K]], to_root: Mapping[K, K]
 
 
 def _through(item: K, to_root: Mapping[K, K], from_root: Mapping[K, K]) -> list[K]:
-    """Join the path from the item to the root with a path back, at the first item that both contain."""
+    """Join a path from the item to the root and a path from the root to the item, at the first common item."""
     ahead, behind = {item: None}, {item: None}
     here = there = item
     while True:

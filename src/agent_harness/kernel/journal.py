@@ -1,6 +1,6 @@
-"""Append-only histories: JSON records or text, one line and one write each.
+"""Append-only logs of JSON records or text, with one line and one write per entry.
 
-A line torn by a crash stays as it is, the next record starts on a new line, and readers skip a line that is not a
+A line that was cut off by a crash stays; the next record starts on a new line. Readers skip lines that are not a
 record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Follower", "News", "append", "append_line", "backwards", "newest", "read", "tail", "tail_lines"]
 
 MAX_LINE_BYTES = 16 << 20
-"""Longer lines are not the harness's; readers skip them."""
+"""Maximum length of a line in bytes. The harness never writes longer lines, and readers skip them."""
 
 _BLOCK_BYTES = 64 << 10
 _CUT = "…".encode()
@@ -33,15 +33,19 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append one record as one line; create the folder if missing. ``Refused`` when the disk says no.
+    """Append a record to a log as one line; create the folder if missing. Raise ``Refused`` if the file cannot be
+    written.
 
-    ``durable``: it is on the disk when this returns.
+    With ``durable``, the record is on disk when the function returns.
     """
     _append(path, jsontext.line(dict(record)).encode("utf-8", "replace") + b"\n", durable=durable)
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line of text, with line ends and control characters escaped, cut to so many bytes with its newline."""
+    """Append one line of text, with line breaks and control characters escaped.
+
+    The line, including its newline, is cut to ``limit_bytes``.
+    """
     line = text.translate(_ESCAPES).encode("utf-8", "replace")
     if len(line) >= limit_bytes:
         line = line[: limit_bytes - 1 - len(_CUT)].decode("utf-8", "ignore").encode() + _CUT
@@ -49,32 +53,32 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records, oldest first, one at a time; a missing file has none."""
+    """Yield the records of a log, oldest first. A missing file has no records."""
     return _records(_lines(path))
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records, oldest first, at a cost that does not depend on the length."""
+    """Return the last ``count`` records of a log, oldest first. The cost does not depend on the log's length."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records from the last to the first; each is read on demand."""
+    """Yield the records of a log, newest first, each read on demand."""
     return _records(_lines_backwards(path))
 
 
 def tail_lines(path: AnyPath, count: int) -> list[str]:
-    """Return the last ``count`` lines that are not empty, oldest first."""
+    """Return the last ``count`` nonempty lines of a file, oldest first."""
     return _last((line for line in backwards(path) if line.strip()), count)
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """Yield the lines from the last to the first; each is read on demand."""
+    """Yield the lines of a file from last to first, each read on demand."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
 class News:
-    """New records of a history since the last read."""
+    """New records of a log since the last read."""
 
     __slots__ = ("anew", "damaged", "records")
 
@@ -85,9 +89,9 @@ class News:
 
 
 class Follower:
-    """Reader of a growing history, each record once; a check without news is one system call.
+    """Reader of a growing log that returns each record once. A read without new records costs one system call.
 
-    A last line without an end waits until it is complete.
+    An unfinished last line is returned only when complete.
     """
 
     __slots__ = ("_file", "_offset", "_stamp", "path")
@@ -99,7 +103,9 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the records since the last call. ``Refused`` or ``StateDamaged`` if the file cannot be read."""
+        """Return the log's records since the last call. Raise ``Refused`` or ``StateDamaged`` if the file cannot be
+        read.
+        """
         stamp = stamp_of(self.path)
         if stamp == self._stamp:
             return News([])
@@ -125,7 +131,7 @@ class Follower:
         return News(records, damaged=len(lines) - len(records), anew=anew and began)
 
     def _is_another(self, found: os.stat_result, descriptor: int) -> bool:
-        """Return True if the file of the offset was replaced or cut."""
+        """Return True if the file was replaced or truncated since the last read."""
         before, self._file = self._file, (found.st_dev, found.st_ino)
         grown = self._file == before and found.st_size >= self._offset
         return not (grown and (not self._offset or os.pread(descriptor, 1, self._offset - 1) == b"\n"))
@@ -163,7 +169,7 @@ def _ends_a_line(descriptor: int, end: int) -> bool:
 
 
 def _write(descriptor: int, line: bytes) -> int:
-    """Write the line and return its end; more than one write only when the disk fills up in between."""
+    """Write the line and return the offset of its end. More than one write is needed only if the disk fills up."""
     while line:
         line = line[os.write(descriptor, line) :]
     return os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -201,7 +207,7 @@ def _lines(path: AnyPath) -> Iterator[bytes]:
 
 
 def _lines_backwards(path: AnyPath) -> Iterator[bytes]:
-    """Yield the lines from the last to the first, without their ends."""
+    """Yield the lines of a file from last to first, without line ends."""
     descriptor = _open_to_read(path)
     if descriptor is None:
         return

@@ -1,7 +1,7 @@
-"""Ownership with an end: when a holder may rely on a claim, and when somebody else may take it.
+"""Leases: ownership with an end time, and rules for when the holder must stop and when another process may take over.
 
-Between the two lies the grace on either side of the end. Clocks that differ by up to the grace never let two holders
-rely on one claim. Source: ``tasklist.md`` 10.2.
+A grace period lies on either side of the end. If clocks differ by less than the grace period, two holders never rely on
+the same claim. Source: ``tasklist.md`` 10.2.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""Longest lease."""
+"""Longest allowed lease, in seconds."""
 
 
 class Lease:
-    """One claim. It does not stop its holder: the holder asks ``must_stop`` before it relies on the claim."""
+    """Lease of one holder on an item. The holder must call ``must_stop`` before relying on the lease."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -38,38 +38,38 @@ class Lease:
 
 
 def new_token() -> str:
-    """Return a claim token that nobody else has: 32 hexadecimal digits."""
+    """Return a new unique claim token of 32 hexadecimal digits."""
     return os.urandom(16).hex()
 
 
 def grace_seconds(lease: Lease) -> float:
-    """Return the harmless difference between clocks: 2 % of the lease, at least 30 s."""
+    """Return the tolerated clock difference for a lease: 2 % of its length, at least 30 s."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Return True if somebody else may take the work: the grace after the end is over."""
+    """Return True if the grace period after the lease's end is over, so that another process may take the item."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True if the holder may no longer rely on it: the grace before the end has begun.
+    """Return True if the holder may no longer rely on the lease, because the grace period before its end has begun.
 
-    A short lease gives up a third of its length, and keeps the use of the rest.
+    For a short lease, this grace period is at most a third of the lease.
     """
     margin = min(grace_seconds(lease), _length(lease.seconds) / 3)
     return now + timedelta(seconds=margin) >= lease.expires_at
 
 
 def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
-    """Return the lease with its end moved forward, never back, also if the clock jumped back.
+    """Return the lease with a later end. The end never moves back, even if the clock was set back.
 
-    ``LeaseLost`` if it had expired: the work may already be somebody else's.
+    Raise ``LeaseLost`` if the lease had expired, because another process may own the item.
     """
     if expired(lease, now):
         raise LeaseLost(
             f"the lease of {lease.holder} expired at {lease.expires_at.isoformat()}",
-            hint="claim the work again before going on with it",
+            hint="claim the item again before you continue",
             holder=lease.holder,
         )
     end = now + timedelta(seconds=_length(seconds))
@@ -79,5 +79,5 @@ def renewed(lease: Lease, now: datetime, seconds: float) -> Lease:
 
 
 def _length(seconds: float) -> float:
-    """Return a usable length, whatever the state holds; 0 for one that is not positive."""
+    """Return a valid lease length in seconds; 0 if the stored value is not positive."""
     return min(seconds, LONGEST_SECONDS) if seconds > 0 else 0.0

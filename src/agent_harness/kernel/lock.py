@@ -1,9 +1,9 @@
-"""One owner at a time: the kernel's lock on a file in the root, then the directory for shell scripts.
+"""Lock on a root folder: a kernel lock on a file in the root, then a lock directory for shell scripts.
 
-Limits: ``/tmp`` belongs to one host and often to one container, so the directory excludes nobody else; only the file in
-the root does. On a disk without ``flock``, a directory inside the root replaces it, and a holder on another host counts
-as dead 120 s after its last ``verify``. A process that was stopped for minutes may have lost the lock: pass ``verify``
-as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
+Limits: ``/tmp`` belongs to one host and often to one container. So the lock directory excludes only processes there;
+the file in the root excludes all. On a disk without ``flock``, a directory inside the root replaces the file. There, a
+holder on another host is treated as dead 120 s after its last ``verify``. A process that was suspended for minutes may
+have lost the lock, so pass ``verify`` as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. ``previous`` is the holder that died with the lock, known once this process has it."""
+    """One lock file. After the lock is taken, ``previous`` is the holder that died with the lock, if any."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -54,7 +54,10 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``, else return its holder. ``OSError`` if the disk has no ``flock``."""
+        """Take the lock and return ``None``; if the lock is held, return its holder.
+
+        Raise ``OSError`` if the disk does not support ``flock``.
+        """
         descriptor = self._open()
         try:
             holder = self._holder_of(descriptor)
@@ -77,14 +80,14 @@ class LockFile:
     def confirm(self) -> bool:
         """Return True if this process still has the lock.
 
-        A deleted lock file is created again, unless another one exists.
+        If the lock file was deleted and no other file has its name, the lock file is created again.
         """
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Free the lock; the file stays, empty. Safe to repeat."""
+        """Release the lock; the empty lock file stays. Repeated calls are harmless."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -92,7 +95,10 @@ class LockFile:
         os.close(descriptor)
 
     def holder(self) -> Owner | None:
-        """Return the holder of the lock; ``None`` if it is free. Does not take it. ``OSError`` as in ``try_take``."""
+        """Return the holder of the lock; ``None`` if the lock is free. The lock is not taken.
+
+        Raise ``OSError`` if the disk does not support ``flock``.
+        """
         try:
             descriptor = open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -106,7 +112,7 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the file and return the time of its disk, which all hosts share, in seconds since 1970."""
+        """Touch the lock file and return the file system's time, which all hosts share, in seconds since 1970."""
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -146,7 +152,9 @@ class LockFile:
 
 
 def _sign(descriptor: int) -> None:
-    """Write this process's identity for people; ignore a full disk."""
+    """Write this process's identity into the lock file as information for the user. Errors such as a full disk are
+    ignored.
+    """
     text = jsontext.dumps({**owner.current().as_record(), "at": clock.timestamp()}).encode()
     try:
         os.pwrite(descriptor, text, 0)
@@ -170,14 +178,14 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """The lock was lost while it was held, by a process that was stopped for minutes; nothing was written."""
+    """Error of a process that lost its lock, for example while suspended for minutes. Nothing was written."""
 
 
 class Lock:
-    """Lock that excludes every other holder of the same root; a context manager.
+    """Context manager for a lock that excludes all other holders of the same root.
 
-    ``file`` is the lock file, relative to the root. ``compatible`` also takes the directory that shell scripts use, in
-    ``shared_folder``.
+    ``file`` is the lock file, relative to the root. ``compatible`` also takes the lock directory in ``shared_folder``
+    that shell scripts use.
     """
 
     __slots__ = ("_file", "_held", "_inside", "_shared", "root", "timeout_seconds")
@@ -200,11 +208,13 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Holder that died with the lock; ``None`` if it was released properly."""
+        """Previous holder, if it died with the lock; ``None`` if the lock was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. ``LockBusy`` names the holder after the timeout; ``Refused`` if it can never be taken."""
+        """Take the lock. Raise ``LockBusy`` with the holder after the timeout, or ``Refused`` if the lock can never be
+        taken.
+        """
         if self._held:
             raise RuntimeError("this lock is held already")
         deadline = time.monotonic() + self.timeout_seconds
@@ -217,16 +227,16 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Release the lock, if this process still has it. Safe to repeat."""
+        """Release the lock if this process still holds it. Repeated calls are harmless."""
         while self._held:
             self._held.pop().release()
 
     def verify(self) -> None:
-        """Raise ``LockLost`` if this process no longer has the lock; nothing may be written then."""
+        """Raise ``LockLost`` if this process no longer holds the lock, so that the caller writes nothing."""
         if self._held and all(part.confirm() for part in self._held):
             return
         raise LockLost(
-            f"the lock on {self.root} was lost while it was held; nothing was written",
+            f"the lock on {self.root} was lost during the operation; nothing was written",
             hint="run the same command again",
         )
 
@@ -251,17 +261,23 @@ class Lock:
     def _take(self, part: LockFile | LockDirectory, deadline: float) -> None:
         self._held.append(part)
         if who := await_free(part.try_take, deadline):
-            raise LockBusy(f"{self.root} is locked by {who}", hint="wait until it is done, then try again", holder=who)
+            raise LockBusy(
+                f"{self.root} is locked by {who}", hint="wait until that process is done, then try again", holder=who
+            )
 
 
 def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
-    """Return the directory by which shell scripts lock this root: its name holds a digest of the resolved path."""
+    """Return the lock directory that shell scripts use for this root. Its name contains a digest of the resolved
+    path.
+    """
     key = digest.sha256(os.fsencode(os.path.realpath(root)))[:16]
     return f"{shared_folder}/harness-{key}.lock"
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of the lock on a root, for messages; ``None`` if it is free or cannot be seen."""
+    """Return the holder of the lock on a root, for messages; ``None`` if the lock is free or its holder cannot be
+    determined.
+    """
     path = os.path.join(os.path.realpath(root), file)
     try:
         return LockFile(path).holder()
@@ -272,11 +288,13 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 # ---- the kernel's lock on any open file or folder: one holder at a time, freed when it dies
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
-"""Pauses between attempts: the kernel has no wait with a timeout."""
+"""Shortest and longest pause between attempts to take a lock, because the kernel has no lock call with a timeout."""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock and return True, or False if it is held. ``OSError`` if the disk has no ``flock``."""
+    """Lock a file descriptor and return True; return False if the lock is held. Raise ``OSError`` if ``flock`` is
+    unsupported.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -285,12 +303,15 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Take the lock as ``try_lock``, after at most so many seconds."""
+    """Lock a file descriptor, waiting at most ``timeout_seconds``; return True if the lock was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Return ``None`` once ``try_take`` does, else the holder at ``deadline`` (by ``time.monotonic``)."""
+    """Call ``try_take`` until it returns ``None``, then return ``None``; at ``deadline``, return the current holder.
+
+    ``deadline`` is a time of ``time.monotonic``.
+    """
     pause = _FIRST_PAUSE_SECONDS
     while (who := try_take()) is not None:
         if time.monotonic() >= deadline:

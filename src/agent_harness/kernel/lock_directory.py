@@ -1,8 +1,9 @@
-"""A lock that is a directory: created by ``mkdir``, held by the process it names, removed by way of a rename.
+"""Lock that is a directory: created by ``mkdir``, owned by the process recorded in the directory, removed after a
+rename.
 
-Shell scripts can take part, since ``mkdir`` excludes in every language, and so can hosts that share a disk without
-``flock``. Anyone who checks a directory holds the kernel lock of ``file`` if there is one, so that no two processes of
-the harness check the same directory. Source: ``tasklist.md`` 9.1, 9.3.
+Shell scripts can use the lock, because ``mkdir`` is exclusive in every language; so can hosts that share a disk without
+``flock``. A harness process that inspects a lock directory first takes the kernel lock on ``file``, if there is one. So
+no two harness processes inspect the same directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["LockDirectory"]
 
 START_SECONDS = 2.0
-"""Time in which the creator of a directory must write its pid."""
+"""Time within which the creator of a lock directory must write its pid, in seconds."""
 
 FAR_HOLDER_SECONDS = 120.0
-"""Time for which an invisible holder counts as alive after its last sign of life."""
+"""Time after its last sign of life for which a holder on another host is treated as alive, in seconds."""
 
 _PID, _OWNER = "pid", "owner.json"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,7 +37,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """One lock directory. ``now`` is the clock of its disk, in seconds since 1970."""
+    """One lock directory. ``now`` returns the time of its file system, in seconds since 1970."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -46,7 +47,10 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``, else return its holder. ``Refused`` if it belongs to another user."""
+        """Take the lock and return ``None``; if the lock is held, return its holder.
+
+        Raise ``Refused`` if the lock directory belongs to another user.
+        """
         if self._make():
             return None
         seen = _look(self.path)
@@ -54,7 +58,7 @@ class LockDirectory:
             return "a process that is just ending"
         if seen.uid != os.geteuid():
             raise Refused(
-                f"{self.path} belongs to another user (uid {seen.uid}), so that you cannot take the lock",
+                f"{self.path} belongs to another user (uid {seen.uid}), so you cannot take the lock",
                 hint=f"ask that user to remove it: rm -r {self.path}",
                 reason="lock_denied",
             )
@@ -65,7 +69,9 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if the directory is still this process's; if so, touch it, as a sign for other hosts."""
+        """Return True if this process still owns the lock directory; if so, touch it as a sign of life for other
+        hosts.
+        """
         if self._own() is None:
             return False
         try:
@@ -75,7 +81,10 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the directory if it is still this process's. If that fails, it becomes stale. Safe to repeat."""
+        """Remove the lock directory if this process still owns it. If removal fails, the lock becomes stale.
+
+        Repeated calls are harmless.
+        """
         seen, self._made = self._own(), None
         if seen:
             try:
@@ -84,7 +93,7 @@ class LockDirectory:
                 return
 
     def holder(self) -> Owner | None:
-        """Return the holder, if one is written in it."""
+        """Return the live holder that is recorded in the lock directory; ``None`` if there is none."""
         seen = _look(self.path)
         return seen.owner if seen and seen.holder(self._now()) else None
 
@@ -93,7 +102,9 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the directory; return True if this process has it. Another process may take it half made."""
+        """Create the lock directory; return True if this process owns it. Another process may take a half-made
+        directory.
+        """
         try:
             os.mkdir(self.path, 0o700)
         except FileExistsError:
@@ -127,7 +138,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """A directory, or anything else with its name, as it was at one moment."""
+    """State of a lock directory, or of another file with its name, at one moment."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -142,7 +153,10 @@ class _Seen:
             self.pid = self.owner.pid  # its writer may have died in the middle of the number
 
     def holder(self, now: float) -> str | None:
-        """Return the holder, or ``None`` if it is stale. A time stamp of the future counts like one of the past."""
+        """Return the holder of the lock directory; ``None`` if the lock is stale.
+
+        A time stamp in the future is treated like one in the past.
+        """
         if not self.is_folder:
             return None
         age = abs(now - self.mtime_ns / 1e9)
@@ -155,12 +169,14 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if nothing was added or removed since. Inode numbers are reused, so the time counts too."""
+        """Return True if ``status`` describes the same, unchanged entry. Inode numbers are reused, so times are
+        compared too.
+        """
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
 
 def _look(path: str) -> _Seen | None:
-    """Return the entry with this name, links not followed; ``None`` if there is none."""
+    """Return the state of the entry at ``path``, without following symbolic links; ``None`` if there is no entry."""
     try:
         folder = os.open(path, _FOLDER_FLAGS)
     except FileNotFoundError:
@@ -177,7 +193,9 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove exactly the entry that was seen; after a rename it cannot be confused with a successor."""
+    """Remove exactly the entry that was inspected. The entry is renamed first, so a new one at its path is not
+    removed.
+    """
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"
     try:
         os.rename(path, aside)
@@ -217,7 +235,7 @@ def _write(folder: int, name: str, text: str) -> None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """Return the beginning of a small file; nothing if it is missing, a link or a pipe without a writer."""
+    """Return the first 4096 bytes of a file; empty if the file is missing, a symbolic link, or unreadable."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:

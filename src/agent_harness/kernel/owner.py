@@ -1,10 +1,10 @@
-"""Identity of a process, and if it still lives: pid, start time, boot, host and user.
+"""Process identity (pid, start time, boot, host and user), and checks that a process is still alive.
 
-A pid alone proves nothing, since pids are used again. Death is believed only on proof: the pid is gone, or it belongs
-to a process that started at another moment or in another boot. Source: ``tasklist.md`` 9.3.
+A pid alone proves nothing, because pids are reused. A process is considered dead only on proof: the pid does not exist,
+or belongs to a process that started at another time or in another boot. Source: ``tasklist.md`` 9.3.
 
-Linux is read from ``/proc``. Elsewhere psutil gives the start time as a wall-clock moment, which identifies the boot as
-well, so that the boot id may stay empty there.
+On Linux, the data comes from ``/proc``. Elsewhere, psutil gives the start time as wall-clock time, which also
+identifies the boot, so the boot id may be empty.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = [
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
-"""Variable that names the project to an agent in a workspace of a parallel run."""
+"""Environment variable with the project path, for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """One process, distinct from every other process of every boot and every host."""
+    """Identity of one process, different from every other process of any boot and any host."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -49,7 +49,7 @@ class Owner:
         self.uid = uid
 
     def as_record(self) -> dict[str, object]:
-        """Return the members of the JSON record, in a fixed order."""
+        """Return the process identity as a JSON object with members in a fixed order."""
         return {
             "pid": self.pid,
             "start_time": self.start_time,
@@ -60,9 +60,9 @@ class Owner:
 
     @classmethod
     def from_record(cls, record: object) -> Owner | None:
-        """Return the owner in a record; ``None`` if a member is missing or of the wrong kind.
+        """Return the process identity in a JSON record; ``None`` if a member is missing or invalid.
 
-        Extra ones are ignored.
+        Additional members are ignored.
         """
         if not isinstance(record, dict):
             return None
@@ -89,13 +89,13 @@ class Owner:
 
 
 def current() -> Owner:
-    """Return this process."""
+    """Return the identity of this process."""
     own = of(os.getpid())
     return own or Owner(os.getpid(), "", _boot_id(), _host(), os.getuid())
 
 
 def of(pid: int) -> Owner | None:
-    """Return the process that has this pid now; ``None`` if there is none, or only a zombie."""
+    """Return the identity of the process that currently has this pid; ``None`` if there is none, or only a zombie."""
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -103,7 +103,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process has this pid now. Another user's process counts (``EPERM``), a zombie does not."""
+    """Return True if a process with this pid is running, including another user's process but not a zombie."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -116,7 +116,10 @@ def exists(pid: int) -> bool:
 
 
 def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
-    """Return ``dead`` only on proof; ``unknown`` on another host, or if its pids are invisible in this container."""
+    """Return the state of a process. ``dead`` requires proof, such as a pid that no longer exists.
+
+    ``unknown`` means that the process is on another host, or in a container whose pids are invisible here.
+    """
     if owner.host != _host():
         return "unknown"
     boot, _, space = owner.boot_id.partition("/")
@@ -132,7 +135,7 @@ def state(owner: Owner) -> Literal["alive", "dead", "unknown"]:
 
 
 def processes_tagged(name: str, value: str) -> list[int]:
-    """Return pids of this user's processes that started with ``name=value`` in their environment, sorted."""
+    """Return the sorted pids of this user's processes whose initial environment contains ``name=value``."""
     wanted = os.fsencode(f"{name}={value}")
     if not os.path.isdir(f"{_PROC}/self"):
         import psutil
@@ -150,10 +153,10 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if an agent of the harness runs this process, or one above it, for this root.
+    """Raise ``Refused`` if this process was started, directly or indirectly, by a harness agent that works on ``root``.
 
-    Without a ``root``: anywhere. Some commands are a person's decision. An agent that hides the parents of its
-    processes is not recognised.
+    If ``root`` is None, refuse agents of any project. Commands that are reserved for the user call this function. An
+    agent that hides the parents of its processes is not detected.
     """
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
@@ -166,8 +169,8 @@ def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
             from agent_harness.errors import Refused
 
             raise Refused(
-                f"{command} is a person's decision, and this is the session of an agent",
-                hint=f"write into the progress log what a person should decide; they run: {command}",
+                f"{command} is a decision for the user: agents may not run this command",
+                hint=f"write in the progress log what the user should decide; the user then runs: {command}",
             )
 
 
@@ -181,7 +184,7 @@ def _environment(pid: str) -> bytes:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Return start time and user of a process; an empty text and this user if it hides them."""
+    """Return the start time and user of a process; an empty text and this user if the process hides them."""
     fields = _stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -197,7 +200,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` if there is no such process, or no /proc."""
+    """Return the pid of a process's parent; ``None`` if the process does not exist or /proc is missing."""
     fields = _stat_fields(pid)
     return int(fields[1]) if fields else None
 
@@ -205,7 +208,7 @@ def parent_of(pid: int) -> int | None:
 def environments() -> Iterator[Mapping[str, str]]:
     """Yield the environment of this process, then the readable initial environments of its ancestors.
 
-    They identify the starter of a command even if the command has dropped its own variables.
+    These identify the program that started a command, even if the command removed its own variables.
     """
     yield os.environ
     above: int | None = os.getppid()
@@ -222,7 +225,7 @@ def environments() -> Iterator[Mapping[str, str]]:
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of ``/proc/PID/stat`` after the command name, which may itself hold blanks and brackets."""
+    """Return the fields of ``/proc/PID/stat`` after the command name, which may itself contain spaces and brackets."""
     try:
         text = _read(f"{_PROC}/{pid}/stat").decode("ascii", "replace")
     except OSError:
@@ -232,7 +235,9 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def _boot_id() -> str:
-    """Return the boot, plus ``/`` and the pid namespace inside a container; empty if the system has no boot id."""
+    """Return the boot id, followed in a container by ``/`` and the pid namespace; empty if the system has no boot
+    id.
+    """
     try:
         boot = _read(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         space = os.readlink(f"{_PROC}/self/ns/pid")

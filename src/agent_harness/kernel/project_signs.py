@@ -1,4 +1,4 @@
-"""Files that identify a project, and its kind. Source: ``tasklist.md`` 2."""
+"""Files that identify a project and its kind. Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("longtask", ("task.json", "checkpoint.json")),
     ("tasklist", ("harness-tasks.json.bak",)),
 )
-"""Signs of each kind; the nearest folder counts, and in it the first match.
+"""Files that identify each project kind. The nearest folder decides, and in this folder the first match.
 
-A task list without its file is recognised by its backup. If nothing is found, a list whose files are all gone is
-recognised by its copy outside the folder.
+A task list without its file is recognised by its backup. If no file is found, a deleted list is recognised by its copy
+outside the folder.
 """
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Return True if a folder has any of the files that identify a project of this kind; not all are needed."""
+    """Return True if a folder contains any of the files that identify a project of this kind."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)

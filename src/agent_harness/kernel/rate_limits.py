@@ -1,20 +1,20 @@
-"""Rate limits by account, with their end, for every harness of this user.
+"""Rate limits by account, with their end time, shared by all harness processes of this user.
 
-    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json
-    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     how many of its agents may run, once it was refused
+$XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json     the rate limit of an account
+$XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     the number of its agents that may run after a refusal
 
-It outlives a kill and a reboot. It never stops a run: a damaged file means no limit, and a limit that cannot be written
-is known only to its process. The end comes from the first source that has one:
+The files survive a kill and a reboot. They never stop a run: a damaged file means no limit, and a limit that cannot be
+written is known only to its process. The end comes from the first source that has one:
 
-    structured   the reset or the wait that the provider states as such
-    text         the wait in the prose of its message (``kernel/retry.py``)
-    contract     the wait that a person has set for a refusal that names none (``rateLimitPolicy`` of a long task)
-    guess        a wait that grows with each refusal in a row, from half a minute to five minutes
+structured   the reset time or wait that the provider reports in a separate field
+text         the wait in the provider's message (``kernel/retry.py``)
+contract     the wait that the user set for a refusal without a time (``rateLimitPolicy`` of a long task)
+guess        a wait that grows with consecutive refusals, from half a minute to five minutes
 
-A lifted limit leaves the time of the lift, for others that have recorded its end. Reading loads little, and creates
-nothing.
+When a limit is lifted, the time of the lift is stored for processes that recorded the old end. Reading imports little
+and creates nothing.
 
-Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6. Of throttles: ``scale.md`` SC-43.
+Source: ``features.md`` C28, UAH-374, UAH-375; ``docs/architecture.md``, promise 6; for throttles ``scale.md`` SC-43.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 FIRST_GUESS_SECONDS = 30.0
 LONGEST_GUESS_SECONDS = 300.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0
-"""Longest distance between two refusals in a row."""
+"""Longest time between two refusals that count as consecutive, in seconds."""
 
 _FOLDER = "limits"
 _ENDING, _THROTTLE = ".json", ".gate"
@@ -65,7 +65,7 @@ _LONGEST_QUIET = 40 * 86_400.0  # longer than any limit; a later time in a throt
 
 
 class RateLimit:
-    """One refused account: until when, by which source, and the number of refusals in a row."""
+    """Rate limit of one account: its end, the source of the end, and the number of consecutive refusals."""
 
     __slots__ = ("account", "attempt", "noted_at", "said", "source", "told_until", "until")
 
@@ -89,11 +89,11 @@ class RateLimit:
         self.told_until = told_until  # what the provider says, where that is too late to wait for
 
     def seconds_left(self, now: datetime) -> float:
-        """Return the seconds until it ends; 0 when it is over."""
+        """Return the seconds until the rate limit ends; 0 if it has ended."""
         return max(0.0, (self.until - now).total_seconds())
 
     def as_record(self) -> JsonObject:
-        """Return its members, as the file holds them."""
+        """Return the rate limit as a JSON object, as stored in the file."""
         return {
             "account": self.account,
             "until": clock.timestamp(self.until, fraction=True),
@@ -105,7 +105,9 @@ class RateLimit:
         }
 
     def as_notice(self) -> JsonObject:
-        """Return the notice for a person: account, end in UTC and local time, and the command that lifts it."""
+        """Return a notice about the rate limit: account, end in UTC and local time, and the command that lifts the
+        limit.
+        """
         return {
             "account": self.account,
             "until": clock.timestamp(self.until),
@@ -115,25 +117,29 @@ class RateLimit:
         }
 
     def __str__(self) -> str:
-        by = "the provider named no reset" if self.source in _GUESSED else f"said by its provider ({self.source})"
+        by = (
+            "the provider gave no reset time"
+            if self.source in _GUESSED
+            else f"as reported by the provider ({self.source})"
+        )
         told = clock.timestamp(self.told_until) if self.told_until else None
         end = spoken_end(clock.timestamp(self.until), told)
         return f"{self.account} is refused until {end}, {by}, attempt {self.attempt}"
 
 
 def sentence(notice: JsonObject) -> str:
-    """Return a notice in one line."""
+    """Return a rate limit notice as one line of text."""
     end = spoken_end(notice["until_local"], notice.get("told_until_local"))
-    return f"Rate limited: {notice['account']} until {end}; to go on at once: {notice['lift']}"
+    return f"Rate limited: {notice['account']} until {end}; to continue now: {notice['lift']}"
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a limit for a person: the provider's own first, if it is too late to wait for."""
+    """Return the end of a rate limit as text; if the provider's own end is beyond the longest wait, both times."""
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
 def clearing(account: str) -> str:
-    """Return the command with which a person lifts the limit of an account."""
+    """Return the command that lifts the rate limit of an account."""
     from shlex import quote
 
     return f"harness limits clear {quote(account)}"
@@ -148,10 +154,10 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE``, and their source. Pure.
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE``, and the source of this time.
 
-    A reset that has passed is ignored. Nothing is longer than 31 days. ``guess_seconds`` is the contract's wait for a
-    refusal that names none.
+    A reset time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal
+    without a time.
     """
     from agent_harness.kernel import retry
 
@@ -169,11 +175,11 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""Limits that could not be written: without them this process would ask a refusing provider without a pause."""
+"""Rate limits that could not be written to disk, so that this process still waits for a provider that refused."""
 
 
 class LimitClock:
-    """Rate limits of this user; ``folder`` is for a different location."""
+    """Store of this user's rate limits. ``folder`` overrides its location."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -185,7 +191,10 @@ class LimitClock:
         self._now = now
 
     def in_force(self, account: str) -> RateLimit | None:
-        """Return the limit of an account that is in force; ``None`` if it may be tried. No lock unless time jumped."""
+        """Return the current rate limit of an account; ``None`` if the account may be used.
+
+        The lock is taken only if the clock was set back.
+        """
         found = self._read(account)
         now = self._now()
         if found and _has_jumped(found, now):
@@ -193,7 +202,7 @@ class LimitClock:
         return found if found and found.until > now else None
 
     def all(self) -> list[RateLimit]:
-        """Return every limit in force, the first that ends first."""
+        """Return all current rate limits, sorted by their end."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
 
@@ -206,10 +215,10 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that an account was refused now; return the limit in force afterwards.
+        """Record that the provider refused an account now; return the rate limit in force afterwards.
 
-        While a limit is in force, a provider's statement replaces it, the wait of a contract replaces a guess, and a
-        guess replaces nothing. ``guess_seconds``: see ``reopening``.
+        During a rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess
+        replaces nothing. For ``guess_seconds``, see ``reopening``.
         """
         made: list[RateLimit] = []
 
@@ -235,11 +244,12 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lift the limit of an account, at a person's request, or since it works; return True if one was known.
+        """Lift the rate limit of an account, at the user's request or after a successful call; return True if there was
+        one.
 
-        With ``noted_before``, the start of the successful work, a later refusal stays, and nothing is written if none
-        is known. Without it, ``decided_since`` reports it in any case, and the throttle of the account is removed. With
-        ``shown`` only exactly this limit is lifted; the record names in ``by`` the view that the person used.
+        ``noted_before`` is the start of the successful call: a later refusal stays, and nothing is written without a
+        known limit. Without ``noted_before``, the lift is always recorded and the account's throttle is removed. With
+        ``shown``, only exactly this limit is lifted. ``by`` records the view in which the user lifted the limit.
         """
         if noted_before and self._read(account) is None:
             return False
@@ -262,9 +272,9 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal, by records after ``seen``; ``None`` if there are none.
+        """Return the end of a refusal recorded after ``seen``; ``None`` if there is no such record.
 
-        The moment has passed if the limit was lifted since then.
+        If the limit was lifted after ``seen``, return the time of the lift.
         """
         self.in_force(account)  # restarts the count if the wall clock was set back
         record = self._record(account)
@@ -278,7 +288,7 @@ class LimitClock:
     # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the present throttle of an account with at most ``most`` agents; ``None`` if none has to wait."""
+        """Return the current throttle of an account with at most ``most`` agents; ``None`` if no agent has to wait."""
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -291,7 +301,9 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return seconds until one more agent may start beside so many; ``None``: once one of these has ended."""
+        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one must end
+        first.
+        """
         from agent_harness.kernel.host import throttles
 
         throttle = self.throttle(account, most)
@@ -301,7 +313,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record the start of an agent. Call it while others are kept from asking."""
+        """Record the start of an agent in the account's throttle. Call within ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -314,7 +326,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Narrow the throttle after a refusal, under the lock: fewer agents may run."""
+        """Reduce the number of agents in the account's throttle after a refusal. Call under the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -330,7 +342,7 @@ class LimitClock:
             return
 
     def _read_throttle(self, account: str) -> Throttle | None:
-        """Return the throttle in the file; ``None`` if there is none, or a damaged one."""
+        """Return the stored throttle of an account; ``None`` if there is none or the file is damaged."""
         from agent_harness.kernel.host.throttles import Throttle
 
         try:
@@ -358,14 +370,15 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the record of each account, a limit or a lift, in the form that ``adopt`` takes on another machine."""
+        """Return the record of each account, a rate limit or its removal, in the form that ``adopt`` reads on another
+        machine.
+        """
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's record of an account, if it is newer than the one here; return True if stored.
+        """Store another machine's record of an account if newer than the local record; return True if stored.
 
-        Anything that is neither a limit nor a lift is ignored; no limit is longer than the maximum, whatever the record
-        says.
+        A record that is neither a rate limit nor its removal is ignored. The maximum length of a limit applies.
         """
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
@@ -386,7 +399,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the limit restarted now with its original length: the wall clock was set back meanwhile."""
+        """Return the rate limit restarted now with its original length, after the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -401,7 +414,9 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Return the result of ``act`` for an account, written under the lock; ``None`` if it could not be stored."""
+        """Call ``act`` under the lock, store its result for an account, and return the result; ``None`` if it cannot be
+        stored.
+        """
         if not self._place(make=True):
             return None
         try:
@@ -415,7 +430,7 @@ class LimitClock:
             return None
 
     def _place(self, *, make: bool = False) -> str | None:
-        """Return the folder of the limits; ``None`` while there is none that is writable."""
+        """Return the folder of the rate limit files; ``None`` if no folder is writable."""
         if self._is_own:  # looked up each time: another process may have created the default folder by now
             self._folder = trusted_state.of_user(_FOLDER, project=self._project, make=make)
         return self._folder
@@ -432,7 +447,7 @@ class LimitClock:
         return unkept if unkept and (told is None or told < unkept.noted_at) else found
 
     def _record(self, account: str) -> JsonObject:
-        """Return the content of an account's file; empty if there is none, or a damaged one."""
+        """Return the content of an account's file; empty if the file is missing or damaged."""
         try:
             return files.read_json(self._path(account), exact=False) if self._place() else {}
         except (HarnessError, OSError):
@@ -459,7 +474,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return the moment on the clock of throttles, which is not scaled."""
+    """Return a time in seconds on the clock of throttles, which ``HARNESS_TIME_SCALE`` does not scale."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -469,7 +484,9 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return an account's limit after another refusal. Pure but for ``HARNESS_TIME_SCALE``."""
+    """Return an account's rate limit after another refusal. The result depends only on the arguments and the time
+    scale.
+    """
     from agent_harness.kernel.redact import redact
 
     said, resets_at, retry_after_seconds, guess_seconds = refusal
@@ -506,7 +523,7 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the wall clock was set back since the limit was noted, or the limit is longer than possible."""
+    """Return True if the clock was set back since the limit was recorded, or if the limit exceeds the maximum."""
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -514,7 +531,7 @@ def _has_jumped(limit: RateLimit, now: datetime) -> bool:
 
 
 def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
-    """Return the limit in a record; ``None`` if it holds none of this account."""
+    """Return the rate limit in a record; ``None`` if the record contains no limit of this account."""
     until, noted_at = clock.parse(record.get("until")), clock.parse(record.get("noted_at"))
     attempt, said, source = record.get("attempt"), record.get("said"), record.get("source")
     if record.get("account") != account or until is None or noted_at is None:
@@ -532,7 +549,7 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for each account; a digest for a long or an odd one."""
+    """Return a unique file name for an account; a digest if the account is long or has unusual characters."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

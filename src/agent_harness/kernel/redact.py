@@ -1,7 +1,7 @@
-"""Masking of secrets in text: recognised shapes, and secret values of this process's environment, become ``***``.
+"""Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``.
 
-Masking too much is cheap, masking too little is not; only plain code or prose is left alone. Every pattern is
-possessive or bounded, so that the time is linear in the text, whatever an agent printed. Masking twice changes nothing.
+Masking too much is harmless, masking too little is not; only plain code or prose stays. Every pattern is possessive or
+bounded, so the run time is linear in the text. Masking a text twice changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HARMLESS_LAST |= {"name", "path", "sock", "type", "uri", "url", "usage", "versi
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a name says that its value is a secret: ``API_KEY``, ``dbPassword``, ``--token``."""
+    """Return True if a name suggests a secret value, such as ``API_KEY``, ``dbPassword`` or ``--token``."""
     return len(name) <= 200 and _is_secret_name(name)
 
 
@@ -58,7 +58,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def secret_names(env: Mapping[str, str]) -> list[str]:
-    """Return the names of an environment's variables that hold secrets."""
+    """Return the names of environment variables that contain secrets."""
     return [name for name in env if is_secret_name(name)]
 
 
@@ -66,7 +66,7 @@ def secret_names(env: Mapping[str, str]) -> list[str]:
 
 
 def redact(text: str) -> str:
-    """Return the text with its secrets masked."""
+    """Return a text with its secrets masked."""
     for _ in range(8):  # one mask may uncover another secret; almost always the first pass is enough
         masked = text
         for step in _STEPS:
@@ -82,7 +82,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Mask key blocks, to the end of the text if a block was cut off."""
+    """Mask private key blocks; if the end of a block is missing, mask up to the end of the text."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
@@ -97,16 +97,16 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value, and the password of an address, for the rest of this process.
+    """Mask a value, and the password in it if it is a URL, for the rest of this process.
 
-    For a secret that a person gave under a name that does not say so. Values of less than 8 characters are not masked.
+    Use this for secrets that the user gave under a harmless name. Values shorter than 8 characters are not masked.
     """
     password = _PASSWORD.search(value)
     _TOLD.update((value, *([password[1]] if password else [])))
 
 
 def _own_values(text: str) -> str:
-    """Mask the values under secret names in the environment, and those of ``mask_from_now_on``."""
+    """Mask the values of secret environment variables and the values passed to ``mask_from_now_on``."""
     values = {os.environ[name] for name in secret_names(os.environ)} | _TOLD
     for spelling in _spellings(frozenset(values)):
         text = text.replace(spelling, MASK)
@@ -117,14 +117,16 @@ _LETTER = re.compile(r"[^\x00-\x7f]")
 
 
 def _escaped(letter: re.Match[str]) -> str:
-    """Return a letter beyond ASCII as JSON may write it."""
+    """Return a non-ASCII character as a JSON escape sequence."""
     halves = letter[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
 
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return the spellings of these values in a text, the longest first: plain, by line, in JSON or Python."""
+    """Return all spellings of these values in a text, longest first: plain, line by line, escaped for JSON or
+    Python.
+    """
     from agent_harness.kernel.json import jsontext
 
     parts = {part.strip() for value in values for part in (value, *value.splitlines())}
@@ -150,7 +152,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask tokens in the formats of known providers; words without a digit are left alone."""
+    """Mask tokens in the formats of known providers, unless they contain no digit."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -159,7 +161,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` and ``Basic``, unless it is a plain word."""
+    """Mask the word after ``Bearer`` and ``Basic``, unless it looks like a normal word."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -181,7 +183,7 @@ _NO_VALUES = {"", "none", "null", "true", "false"}
 
 
 def _named_values(text: str) -> str:
-    """Mask ``NAME=value``, ``name: value``, ``"name": "value"`` if the name says secret."""
+    """Mask the value in ``NAME=value``, ``name: value`` and ``"name": "value"`` if the name suggests a secret."""
     parts: list[str] = []
     at = 0
     while found := _NAMED.search(text, at):
@@ -196,7 +198,7 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return the end of the value after a secret name; its start if it is not a value."""
+    """Return the end position of the value after a secret name; its start position if there is no value to mask."""
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -210,7 +212,9 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return True for a value, not code, a placeholder or prose; ``NAME=value`` without blanks counts as one."""
+    """Return True for a value, False for code, a placeholder or prose. A value right after ``NAME=`` always counts as a
+    value.
+    """
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
     if value[0] == "$" and value[1:].isidentifier() and value.isupper():
@@ -224,7 +228,7 @@ _OPTION = re.compile(
 
 
 def _options(text: str) -> str:
-    """Mask ``--password value`` of a command line."""
+    """Mask the value in ``--password value`` of a command line."""
 
     def mask(found: re.Match[str]) -> str:
         quote = found[3][0] if found[3][0] in "\"'" else ""
@@ -237,10 +241,7 @@ _LOGIN = re.compile(r"(://[^\s/@:\"'<>]*+:)[^\s/\"'<>]+@")
 
 
 def _logins(text: str) -> str:
-    """Mask the password of ``scheme:
-
-    user:password@host``.
-    """
+    """Mask the password in ``scheme://user:password@host``."""
     return _LOGIN.sub(rf"\1{MASK}@", text)
 
 

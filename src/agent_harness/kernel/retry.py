@@ -1,4 +1,4 @@
-"""Waits before the next try: growing, or as long as the other side asks, and always bounded.
+"""Waiting times before a retry: growing, or as long as the provider asks, and always bounded.
 
 All waits are in seconds and only computed; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
 ``longtask.md`` 11 (waits stated in prose).
@@ -22,15 +22,15 @@ __all__ = [
 ]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""Longest wait that another side can ask for."""
+"""Longest wait that a provider can request, in seconds."""
 
 
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the wait after attempt ``attempt`` (from 1): the requested one, else the growing one.
+    """Return the wait in seconds after attempt number ``attempt`` (from 1): the requested wait, else a growing wait.
 
-    Both end at ``cap``.
+    Both are at most ``cap``.
     """
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
@@ -43,9 +43,9 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, a number or an HTTP date, at most 31 days; ``None`` for junk.
+    """Return the seconds of a ``Retry-After`` header, a number or an HTTP date, at most 31 days; ``None`` if invalid.
 
-    A date that has passed is 0; a negative number is junk.
+    A date in the past gives 0; a negative number is invalid.
     """
     if not isinstance(text, str) or len(text) > 100:
         return None
@@ -108,14 +108,16 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
     rf"\b(?:{_OPENS})(?: again)?(?: at| on| after| by)?:? {_DATE}(?![\w:])",
 )
-"""Phrases with the time of a retry; at each position of a text the first matching row counts."""
+"""Patterns of phrases that state the time of a retry. At each text position, the first matching pattern counts."""
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
-"""A header that states the length of a window, used up or not: it counts only without any other statement."""
+"""Pattern of a header with the length of a rate limit window, used only if the text has no other statement."""
 
 
 class Wait:
-    """A stated wait: a span in ``seconds`` or the ``moment`` of its end; ``vague`` without a unit or zone."""
+    """A stated wait: a length in ``seconds`` or its end in ``moment``. ``vague`` means that the unit or time zone is
+    missing.
+    """
 
     __slots__ = ("moment", "seconds", "vague")
 
@@ -126,7 +128,7 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the whole seconds that a text asks to wait, rounded up, from 0 to 31 days; ``None`` if it does not say.
+    """Return the wait that a text asks for in whole seconds, rounded up, from 0 to 31 days; ``None`` if none is stated.
 
     The last statement in the text counts.
     """
@@ -135,12 +137,12 @@ def seconds_asked(text: str, now: datetime) -> int | None:
 
 
 def later_end(text: str, now: datetime) -> datetime | None:
-    """The end of the wait that a text states, where that is later than any wait of ours; ``None`` otherwise."""
+    """Return the end of the wait that a text states if it is later than the longest wait; ``None`` otherwise."""
     return too_late(_stated(text, now), now)
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """The moment in so many seconds, where that is later than any wait of ours; ``None`` otherwise."""
+    """Return the time in ``seconds`` seconds if it is later than the longest wait; ``None`` otherwise."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -154,7 +156,7 @@ def _stated(text: str, now: datetime) -> float | None:
 
 
 def find_wait(text: str, now: datetime) -> Wait | None:
-    """Return the last wait in a text, in prose, as a JSON member or as a header; ``None`` if there is none."""
+    """Return the last wait that a text states in prose, in a JSON member or in a header; ``None`` if there is none."""
     for found in reversed(list(_patterns()[0].finditer(text))):
         if wait := _wait(found, now):
             return wait
@@ -189,7 +191,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the next time a clock shows this, or a day begins; local time, unless a zone is named."""
+    """Return the next time at which a clock shows this time of day, in local time unless a zone is named."""
     hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
     if "hour" in parts and not half and "minute" not in parts:
         return None
@@ -221,7 +223,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """Return a time zone by its name; ``None``, which means local time, if there is none of this name."""
+    """Return a time zone by name; ``None``, for local time, if the name is unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo
@@ -247,7 +249,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the rows as one pattern, with numbered group names; compiled on first use."""
+    """Return the wait patterns combined into one, and the header pattern. They are compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

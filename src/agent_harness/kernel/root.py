@@ -1,4 +1,4 @@
-"""Location and kind of the project: the nearest folder, upwards, that holds the signs of one.
+"""Location and kind of a project: the nearest folder, from a start folder upwards, with files that identify a project.
 
 Source: ``tasklist.md`` 2.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
-"""Environment variable that names the folder of a task list."""
+"""Environment variable with the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
 STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
 
 
 class Root:
-    """A project: its kind and its folder, links resolved."""
+    """A project: its kind and its folder, with symbolic links resolved."""
 
     __slots__ = ("kind", "path")
 
@@ -44,7 +44,10 @@ class Root:
 
 
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
-    """Return the error of a command for one kind of project: that another kind is here, else ``missing``."""
+    """Return a ``NotAProject`` error for a command that needs a project of this kind.
+
+    If another kind of project is here, the message names it; otherwise the message is ``missing``.
+    """
     here = find(pin=False)
     if here is None or here.kind == kind:
         return NotAProject(missing, hint=hint)
@@ -53,12 +56,12 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above the first start that has one; without a start, the working directory's.
+    """Return the project at or above the first start folder that has one; the default start is the working directory.
 
-    ``None`` counts as not given; a start of the wrong type, or one that no longer exists, is skipped. ``kind`` looks
-    for one kind only. The folder in ``HARNESS_STATE_ROOT`` wins over all; ``NotAProject`` if it has no task list, since
-    a wrong pin must not lead to another project. ``pin=False``: a person named the folder. Without ``kept``, or without
-    ``pin``, a list whose files are all gone does not count.
+    ``None`` and missing folders are skipped. ``kind`` limits the search to one kind. The folder in
+    ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no task list, so that a wrong value
+    cannot select another project. ``pin=False``: the user named the folder. Without ``kept`` or ``pin``, a list whose
+    files were all deleted is ignored.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
@@ -69,8 +72,8 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
         except (OSError, ValueError):
             pass
         raise NotAProject(
-            f"{PIN} names {pinned!r}, which has no harness-tasks.json",
-            hint=f"correct {PIN}, or unset it to look from the working directory upwards",
+            f"{PIN} is {pinned!r}, which contains no harness-tasks.json",
+            hint=f"correct {PIN}, or unset it to search from the working directory upwards",
             reason="state_root_not_found",
         )
     for start in [given for given in starts if given is not None] or ["."]:
@@ -86,7 +89,7 @@ def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool
 
 
 def kept_copy(folder: str) -> str | None:
-    """Return the copy, outside of this folder, of a task list that was in it; ``None`` if there is none."""
+    """Return the path of the task list's copy that is kept outside this folder; ``None`` if there is none."""
     from agent_harness.kernel import trusted_state
 
     home = trusted_state.existing(os.path.join(folder, LIST), folder, writable=False)
@@ -105,9 +108,10 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the repository of a folder once had a list; a repository created again in its place did not.
+    """Return True if the repository of a folder has contained a task list; False for a repository created again in its
+    place.
 
-    Outside of a repository nobody can tell, and the copy counts.
+    Outside a repository this is unknown, and the result is True.
     """
     from pathlib import Path
 
@@ -133,7 +137,7 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """Return the folder and those above it, to the top of its repository; the folder alone outside of one."""
+    """Return a folder and its parents up to the top of its repository; only the folder outside a repository."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)
@@ -143,7 +147,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield the folder and those above it, to the top; nothing if there is no such folder."""
+    """Yield a folder and all its parents; nothing if the folder does not exist."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

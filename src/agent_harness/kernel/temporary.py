@@ -1,7 +1,7 @@
-"""Folders for temporary files that are removed after their owner has ended, also after a crash.
+"""Temporary folders that are removed after their owner has ended, even after a crash.
 
-The owner holds a lock on the folder itself (``flock``), which goes with the process. A folder that nobody holds was
-left by a harness that was killed, and the next one that creates a folder removes it.
+The owner holds a lock on the folder itself (``flock``), which the kernel releases when the process ends. An unlocked
+folder was left by a killed harness; the next harness that creates a temporary folder removes it.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """A new folder for this user alone, until ``close``; a context manager that closes it."""
+    """Context manager for a new folder that only this user can access, until ``close``."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -37,7 +37,7 @@ class TemporaryFolder:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder with everything in it. Safe to repeat."""
+        """Remove the folder and its content. Repeated calls are harmless."""
         if self._held >= 0:
             remove_tree(self.path)
             os.close(self._held)
@@ -49,7 +49,7 @@ class TemporaryFolder:
 
 
 def sweep() -> int:
-    """Remove the folders whose owners are gone; return their number."""
+    """Remove the temporary folders whose owners have exited; return the number of removed folders."""
     place = tempfile.gettempdir()
     with suppress(OSError):
         return sum(_swept(os.path.join(place, name)) for name in os.listdir(place) if name.startswith(PREFIX))
@@ -79,7 +79,7 @@ def _swept(path: str) -> bool:
 
 
 def _hold(path: str) -> int | None:
-    """Hold the folder and return its descriptor; ``None`` if a sweep removes it."""
+    """Lock a folder and return its descriptor; ``None`` if another process is removing the folder."""
     try:
         held = _open(path)
     except FileNotFoundError:
@@ -102,9 +102,9 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a path: a folder with everything in it, a file, or a link and not its target.
+    """Remove a file, a folder with its content, or a symbolic link but not its target.
 
-    A missing path is ignored. ``OSError`` as ``os.unlink``; the parts of a folder that cannot be removed stay.
+    A missing path is ignored. Raise ``OSError`` as ``os.unlink`` does; parts of a folder that cannot be removed stay.
     """
     if os.path.isdir(path) and not os.path.islink(path):
         remove_tree(path)
@@ -114,9 +114,9 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder with everything in it, however deep and whatever its modes; return True if it is gone.
+    """Remove a folder of any depth and permissions with its content; return True if the folder no longer exists.
 
-    Links are not followed. Nobody else may be using it.
+    Symbolic links are not followed. No other process may be using the folder.
     """
     top = os.fspath(folder)
     if os.path.isdir(top) and not os.path.islink(top):
@@ -126,9 +126,9 @@ def remove_tree(folder: str | os.PathLike[str]) -> bool:
 
 
 def _thinned(top: str) -> bool:
-    """Remove everything in one pass; return True if anything was removed.
+    """Remove as much of the folder as possible in one pass; return True if anything was removed.
 
-    A folder is moved to the top before it is read, so that neither a path nor a stack grows with the depth.
+    Each subfolder is moved to the top before it is read, so neither paths nor a stack grow with the depth.
     """
     token, moved, removed = secrets.token_hex(8), 0, 0
     waiting = [top]

@@ -1,6 +1,7 @@
-"""Text for a terminal: control characters appear as escapes, and unencodable letters get a stand-in.
+"""Text for a terminal: control characters are escaped, and characters that cannot be encoded are replaced.
 
-Only this module decides if lines are plain or coloured, and how wide they are. Source: ``faces.md`` F-TERM-1 to 5.
+Only this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to
+5.
 """
 
 import os
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 LABEL = 11
-"""Columns of a label, including the blanks after it."""
+"""Width of a label in columns, including the spaces after it."""
 MORE = "..."
 
 _STAND_INS = {
@@ -46,7 +47,7 @@ _STAND_INS = {
 
 
 def quoted(word: str) -> str:
-    """Return the text as one word of a shell, like ``shlex.quote``, which is loaded only if quotes are needed."""
+    """Return a text quoted as one shell word. ``shlex`` is imported only if quotes are needed."""
     if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
         return word
     from shlex import quote
@@ -61,17 +62,19 @@ def is_terminal(stream: "TextIO | None" = None) -> bool:
 
 
 def is_plain(stream: "TextIO | None" = None) -> bool:
-    """Return True for output line by line: no terminal, a dumb one, CI, or ``HARNESS_PLAIN=1``."""
+    """Return True for line-by-line output: no terminal, a dumb terminal, CI, or ``HARNESS_PLAIN=1``."""
     return wants_times() or not is_terminal(stream) or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
 
 
 def wants_times() -> bool:
-    """Return True if plain lines were asked for, `--plain` or ``HARNESS_PLAIN=1``: each begins with its time."""
+    """Return True if the user asked for plain lines with times, by `--plain` or ``HARNESS_PLAIN=1``."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True to colour: `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else by the terminal."""
+    """Return True if output is coloured, by `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else by the
+    terminal.
+    """
     stream = stream or sys.stdout
     asked = os.environ.get("HARNESS_COLOR")
     if asked in ("always", "never"):
@@ -84,19 +87,20 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return the text with every unprintable letter, a line's end too, written as Python escapes it."""
+    """Return a text with every unprintable character, including line ends, as a Python escape."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return the text as ``printable`` does, with one blank for any run of blanks and line ends."""
+    """Return a text on one printable line: white space is collapsed, unprintable characters are escaped."""
     return printable(" ".join(text.split()))
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return the stand-in for letters that a stream's encoding does not have; in JSON they stay the same letters.
+    """Return replacements for characters that a stream's encoding lacks; inside JSON they decode to the same
+    characters.
 
-    For ``codecs.register_error``.
+    The function is an error handler for ``codecs.register_error``.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -112,7 +116,7 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return the text as this stream (stdout) shows it: printable, with stand-ins for unencodable letters."""
+    """Return a text as this stream (default stdout) can print it: printable, with unencodable characters replaced."""
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -123,7 +127,7 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """Return the columns of a printable text; letters of East Asia take two, combining marks none."""
+    """Return the width of a printable text in columns. East Asian wide characters take two, combining marks none."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -134,7 +138,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """Return the part of a printable line that fits into so many columns."""
+    """Return the beginning of a printable line that fits into ``columns`` columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -146,9 +150,10 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return the printable line if it fits; else as many whole words as fit, and ``MORE``.
+    """Return a printable line if it fits into ``columns``; else as many whole words as fit, and ``MORE``.
 
-    So no number is cut: a reader would take it for another one. A first word that is too long ends anywhere.
+    Whole words keep numbers complete: a cut number would be read as another number. A first word that is too long is
+    cut.
     """
     if width(line) <= columns:
         return line
@@ -160,19 +165,19 @@ def shortened(line: str, columns: int) -> str:
 
 
 def _may_end(line: str, place: int) -> bool:
-    """Return True if a line may be broken there: before a blank, or beside a letter of East Asia."""
+    """Return True if a line may be broken at this position: before a space, or next to an East Asian wide character."""
     return line[place].isspace() or (not line.isascii() and 2 in map(_columns_of, line[place - 1 : place + 1]))
 
 
 def padded(line: str, columns: int) -> str:
-    """Return the line, padded with blanks to so many columns."""
+    """Return a line padded with spaces to ``columns`` columns."""
     return line + " " * (columns - width(line))
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines as a stream (stdout) takes them: on a terminal broken at words, except for ``whole`` ones.
+    """Yield the lines for a stream (default stdout). On a terminal, lines are wrapped at words.
 
-    Those begin with one of these words: they are commands, to be copied.
+    Lines that begin with a word in ``whole`` are commands to copy and stay unwrapped.
     """
     columns = 0 if is_plain(stream) else columns_of_terminal()
     for line in lines:
@@ -181,16 +186,16 @@ def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "Te
 
 
 def columns_of_terminal() -> int:
-    """Return the columns of the terminal of this process."""
+    """Return the terminal's width in columns."""
     import shutil
 
     return shutil.get_terminal_size().columns
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Return a printable line broken at words, and beside letters of East Asia; a word that is too long stays whole.
+    """Return a printable line, wrapped at words and next to East Asian characters. A word that is too long stays whole.
 
-    Continuation lines have the same indentation; after a label, they stand below the text beside it.
+    Continuation lines keep the indentation; after a label, they are aligned with the text after the label.
     """
     if width(line) <= columns:
         return [line]
@@ -209,7 +214,7 @@ def wrapped(line: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str) -> "Iterator[str]":
-    """Yield the parts between which a line may be broken, each with the blanks before it."""
+    """Yield the parts between which a line may be broken, each with the spaces before it."""
     begin = 0
     for place in range(1, len(text)):
         if text[place - 1] != " " and _may_end(text, place):

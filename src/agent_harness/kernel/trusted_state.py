@@ -1,14 +1,14 @@
-"""State that decides over an agent's work, kept outside the project, in one folder for each project.
+"""State that affects the verdict on an agent's work, stored outside the project, in one folder for each project.
 
-    $XDG_STATE_HOME/agent-harness/projects/NAME/     by default below ~/.local/state
-    $XDG_STATE_HOME/agent-harness/limits/            limits for all projects of the user
+$XDG_STATE_HOME/agent-harness/projects/NAME/     the state of one project; by default below ~/.local/state
+$XDG_STATE_HOME/agent-harness/limits/            rate limits for all projects of the user
 
-NAME is the real path of a file or folder that identifies the project, so that each work tree has its own folder. Its
-``place.json`` names the project. A project that was moved or copied has nothing here. If the folder cannot be written,
-the one for temporary files is next; a folder inside the project, or of another user, is not used. Imports stay on the
-hot path of ``status``.
+NAME is the real path of a file or folder that identifies the project, so each work tree has its own folder. Its
+``place.json`` contains the project's path. A project that was moved or copied has no state here. If the folder cannot
+be written, a folder for temporary files is used, but never a folder inside the project or of another user. Imports in
+this module slow down ``status``.
 
-This keeps honest agents and careless commands out, not a program of the same user that knows where to look.
+This stops well-behaved agents and careless commands, not a program of the same user that looks for the folder.
 """
 
 import os
@@ -41,23 +41,24 @@ PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
-"""Names that identify a project, and its kind."""
+"""Names of the files and folders that identify a project, with the project kind."""
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the existing state folder of the project that ``place`` identifies; create nothing.
+    """Return the existing state folder of the project that ``place`` identifies; ``None`` if missing. Nothing is
+    created.
 
-    Without ``writable`` it may be read-only, as in the sandbox of an agent.
+    Without ``writable``, the folder may be read-only, as in an agent's sandbox.
     """
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Return the project's folder, created if missing, and a line for the person if it is not the default one.
+    """Return the project's state folder, created if missing, and a line for the user if it is not the default folder.
 
-    ``None`` if no folder outside the project can be written. The last use of the project is noted once a day, except
-    for a command that an agent calls in its sandbox, where the default folder exists and is read-only.
+    The folder is ``None`` if none outside the project can be written. The last use of the project is recorded once a
+    day, except for commands in an agent's sandbox, where the default folder is read-only.
     """
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
@@ -73,7 +74,9 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Write the project of this folder, unless noted within a day; one ``lstat`` otherwise."""
+    """Record the project in its state folder, unless recorded within the last day. Otherwise the cost is one
+    ``lstat``.
+    """
     path = os.path.join(folder, PLACE)
     try:
         if 0 <= time.time() - os.lstat(path).st_mtime < _SEEN_SECONDS:
@@ -90,7 +93,7 @@ def _note(folder: str, place: str, project: str) -> None:
 
 
 class Place:
-    """State folder of one project, and its record; unknown members are ``None``."""
+    """State folder of one project, and its record. Unknown members are ``None``."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -102,16 +105,17 @@ class Place:
 
     @property
     def gone(self) -> bool:
-        """True if nothing of such a project is at its path any more."""
+        """True if no project is left at the recorded path."""
         from agent_harness.kernel import project_signs
 
         return self.path is not None and not project_signs.is_left(self.path, self.kind)
 
 
 def places() -> list[Place]:
-    """Return the folders of all projects of this user, the latest first; links and files of others are skipped.
+    """Return the state folders of all projects of this user, most recently used first.
 
-    Skipped too: folders that commands in an agent's sandbox have left among temporary files, without a record.
+    Symbolic links and files of other users are skipped. So are folders without a record that commands in an agent's
+    sandbox left among temporary files.
     """
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
@@ -134,7 +138,9 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the record of ``place.json``; for a folder of an older version, of an unambiguous name."""
+    """Return the record in ``place.json``; for folders of older versions, the project is derived from the folder
+    name.
+    """
     from agent_harness.kernel import clock, files
 
     record: dict[str, object]
@@ -155,18 +161,21 @@ def _place(folder: str) -> Place:
 
 
 def forget(place: Place) -> None:
-    """Remove the folder of a project that is gone, with its content; do not follow links.
+    """Remove the state folder of a deleted project with its content; symbolic links are not followed.
 
-    ``Refused`` while the project exists, or if the project is unknown.
+    Raise ``Refused`` if the project still exists or is unknown.
     """
     if place.path is None:
-        raise Refused(f"{place.folder} has no record of its project", hint="check its content, then remove it")
+        raise Refused(
+            f"{place.folder} has no record of its project",
+            hint="check the content of the folder, then delete the folder",
+        )
     if not place.gone:
         raise Refused(f"{place.path} is still a project; its state was kept", hint="harness uninstall --help")
     import shutil
 
     if not _is_ours(place.folder):
-        raise Refused(f"{place.folder} is not a folder of yours", hint="harness projects")
+        raise Refused(f"{place.folder} is not a folder that you own", hint="harness projects")
     try:
         shutil.rmtree(place.folder)
     except OSError as error:
@@ -174,9 +183,10 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder of that name for all projects of this user, created if missing; ``None`` if impossible.
+    """Return the folder ``name`` that all projects of this user share, created if missing; ``None`` if impossible.
 
-    A folder inside ``project``, the present one, is not used. Without ``make``, only an existing one.
+    A folder inside the current project, ``project``, is not used. Without ``make``, only an existing folder is
+    returned.
     """
     for base in _outside(project) if project else _bases():
         folder = os.path.join(base, name)
@@ -191,7 +201,9 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """A new name for what is taken out of a project, in the folder for that; ``None`` without a place."""
+    """Return a new path for data removed from a project, in the user's folder for removed data; ``None`` if
+    unavailable.
+    """
     from agent_harness.kernel import clock
 
     home = of_user("removed", project=project)
@@ -200,9 +212,9 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move the state of a project that was here before a new one; return its new path.
+    """Move the state of an earlier project at this path away and return its new path.
 
-    Return ``None`` if there is none, or if it cannot be moved.
+    Return ``None`` if there is no such state, or if it cannot be moved.
     """
     folder = existing(place, project)
     to = removed(project) if folder else None
@@ -220,9 +232,9 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the folder of that name in an own one, created if missing; a link there is removed, not followed.
+    """Return the subfolder ``name`` of a state folder, created if missing. A symbolic link at its path is removed.
 
-    ``OSError`` when the disk says no.
+    Raise ``OSError`` if the folder cannot be created.
     """
     path = os.path.join(folder, name)
     if os.path.islink(path):
@@ -232,7 +244,7 @@ def made_inside(folder: str, name: str) -> str:
 
 
 def name_of(place: str) -> str:
-    """Return the name of a project's folder: the real path on one line, or a digest if that is too long."""
+    """Return the name of a project's state folder: the escaped real path, or a digest if the path is too long."""
     real = os.path.realpath(place)
     name = real.replace("%", "%25").replace(os.sep, "%")
     if len(os.fsencode(name)) <= _LONGEST_NAME:
@@ -259,7 +271,7 @@ def _bases() -> list[str]:
 
 
 def usual_base() -> str:
-    """Return the default base folder."""
+    """Return the default base folder of the harness's state."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return os.path.join(home, "agent-harness")
 
@@ -267,7 +279,7 @@ def usual_base() -> str:
 def _elsewhere(place: str) -> str:
     usual = usual_base()
     shown = usual if os.path.isabs(usual) else f"{usual} (not an absolute path)"
-    return f"{shown} cannot be used; the record of sessions is kept in {place}."
+    return f"{shown} cannot be used; session records are kept in {place}."
 
 
 def _base(folder: str) -> str:
@@ -279,9 +291,9 @@ def _is_ours(folder: str) -> bool:
 
 
 def may_write(folder: str) -> bool:
-    """Return True if this process may create files in a folder, by a try that leaves nothing.
+    """Return True if this process can create files in a folder. The test leaves no file.
 
-    ``access`` alone is not enough: it does not ask Landlock.
+    ``access`` alone is not enough, because Landlock does not affect it.
     """
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
@@ -295,7 +307,9 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if base and folder are this user's, not links, and writable if required."""
+    """Return True if ``base`` and ``folder`` belong to this user, are not symbolic links, and are writable if
+    required.
+    """
     try:
         found = [os.lstat(path) for path in (base, folder)]
     except OSError:

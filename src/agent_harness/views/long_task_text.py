@@ -85,7 +85,7 @@ def _due(answer: JsonObject) -> Iterator[Row]:
 
 def _limits(answer: JsonObject) -> Iterator[Row]:
     for each in answer.get("rateLimits") or ():
-        yield "rate limit", f"{each['worker']} until {each['untilLocal']}; to go on at once: {each['lift']}"
+        yield "rate limit", f"{each['worker']} until {each['untilLocal']}; to continue now: {each['lift']}"
 
 
 def _ran(answer: JsonObject) -> Iterator[Row]:

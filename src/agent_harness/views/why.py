@@ -63,7 +63,7 @@ REASONS = {
     "not_landed": "it was proven in its workspace but not merged",
     "not_verified": "it has not been verified",
     "own_files": "the agent changed files of the harness",
-    "over_limit": "the checks went over a limit",
+    "over_limit": "the checks exceeded a limit",
     "packages_changed": "the agent changed installed packages",
     "passes_only_in_place": "it passes in the work tree but not in a clean checkout",
     "product_knows_tests": "the code checks whether it is being tested",

@@ -1,7 +1,7 @@
-"""Agent kind acp: any program that speaks the Agent Client Protocol, named by its command (see ``program``).
+"""Agent kind acp: any program that supports the Agent Client Protocol, given by its command (see ``program``).
 
-Needs the extra ``acp``. The protocol leaves usage to the agent and does not define steering: tokens count if the agent
-reports them, and a running turn gets no messages. Page: ``docs/acp-agent.md``.
+Requires the extra ``acp``. The protocol makes usage reports optional and does not define steering. So tokens are
+counted only if the agent reports them, and a running turn receives no messages. User page: ``docs/acp-agent.md``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,13 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "claude-agent-acp": ("claude-agent-acp",),
     "codex-acp": ("codex-acp",),
 }
-"""Programs that are known to speak the protocol, and their words: ``acp:NAME`` alone is enough for these."""
+"""Programs that are known to support the protocol, with their command lines: for these, ``acp:NAME`` is enough."""
 
 
 class AcpAgent(Agent):
-    """Agent that starts the program for each turn; a fix round loads the earlier session if the agent can."""
+    """Agent that starts an ACP program for each turn. After a failed check, the program loads its earlier session if it
+    can.
+    """
 
     name = "acp"
     capabilities = Capabilities(interrupt=True, resume=True)
@@ -40,27 +42,29 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the agent of ``acp:WORDS``, or of ``acp:NAME`` for a known one."""
+        """Return the ACP agent for ``acp:WORDS``, or for ``acp:NAME`` if the name is known."""
         return cls(words_of(text))
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "AcpAgent":
-        """Return the agent of ``agent: {kind: acp, command: [...]}``; the command may be one string."""
+        """Return the ACP agent for ``agent: {kind: acp, command: [...]}``; the command may be a string."""
         command = options.checked("acp", settings, ("command",)).get("command")
         if isinstance(command, str):
             return cls(words_of(command))
         words = options.words(settings, "command")
         if not words:
-            raise ConfigurationError("agent.command must be a list of words", hint=HINT)
+            raise ConfigurationError("agent.command must be a string or a list of words", hint=HINT)
         return cls(words)
 
     @property
     def account(self) -> str:
-        """Program as the account: its sessions share one login."""
+        """Account of the agent's rate limits: its program, because the program's sessions share one login."""
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return the missing extra or program, or ``None``; a relative path is checked when a turn starts."""
+        """Return a message about a missing extra or program, or ``None``. A relative path is checked when a turn
+        starts.
+        """
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra
 
@@ -68,7 +72,7 @@ class AcpAgent(Agent):
         return program_problem(self.words[0])
 
     def start(self, brief: Brief) -> Turn:
-        """Start the program and send the prompt; raise ``ToolMissing`` without the extra or the program."""
+        """Start the ACP program and send the prompt. Raise ``ToolMissing`` if the extra or the program is missing."""
         if problem := self.problem():
             raise ToolMissing(problem, hint=HINT)
         found = found_program(self.words[0], brief, HINT)

@@ -1,7 +1,7 @@
-"""``python -m agent_harness.agents.acp.program``: one turn of an ACP agent, spoken to over the bridge.
+"""``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
 
-The guard rails answer the agent's requests, and its updates become events. It gets no files and no terminal of the
-harness.
+The guard rails answer the agent's permission requests, and its updates become events. The harness offers the agent no
+file or terminal access.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Converter of the updates of one turn into events."""
+    """Converter of one turn's ACP updates into events."""
 
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
@@ -36,7 +36,7 @@ class Updates:
         self.silent = False  # while an earlier session is replayed
 
     def take(self, update: object) -> None:
-        """Take one update of the agent."""
+        """Convert one update of the agent."""
         if self.silent:
             if isinstance(update, schema.UsageUpdate) and update.cost is not None:
                 self._cost = max(self._cost, update.cost.amount)
@@ -61,7 +61,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """End the turn: report buffered text, and the tokens if the agent reports them."""
+        """End the turn: report buffered text, and the token counts if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -106,7 +106,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call: its own input, its title, and the first path that it names."""
+    """Return the input of a tool call: its raw input, its title, and the first path in the call."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -122,7 +122,7 @@ READING = ("read", "search", "think", "fetch")
 
 
 class AcpClient:
-    """Client side of the connection."""
+    """Client side of the ACP connection."""
 
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:
         self._root = root
@@ -131,13 +131,13 @@ class AcpClient:
         self._say = say
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Take an update of the agent."""
+        """Process an update of the agent."""
         self._updates.take(update)
 
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Allow calls that pass the guard rails, refuse the rest; ask nobody."""
+        """Allow tool calls that pass the guard rails and refuse all others, without asking the user."""
         why = refusal(
             "Read" if tool_call.kind in READING else (tool_call.title or "other"),
             input_of(tool_call),
@@ -162,14 +162,14 @@ class AcpClient:
         return schema.RequestPermissionResponse(outcome=selected)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse every extension."""
+        """Refuse every protocol extension."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore extensions."""
+        """Ignore notifications of protocol extensions."""
 
     def on_connect(self, conn: Any) -> None:
-        """Do nothing."""
+        """Do nothing on connection; required by the protocol library."""
 
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -178,15 +178,15 @@ NOT_LOGGED_IN = -32000
 ENDINGS: Mapping[str, Finished] = {
     "end_turn": Finished(ok=True),
     "cancelled": Finished(ok=False, message="interrupted"),
-    "max_tokens": Finished(ok=False, message="the agent ran into its limit of tokens"),
-    "max_turn_requests": Finished(ok=False, message="the agent ran into its limit of requests"),
+    "max_tokens": Finished(ok=False, message="the agent reached its token limit"),
+    "max_turn_requests": Finished(ok=False, message="the agent reached its request limit"),
     "refusal": Finished(ok=False, message="the model refused to continue"),
 }
-"""Results by the protocol's reason for the end of a turn."""
+"""Final event of a turn for each ACP stop reason."""
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn, from the brief to the final event."""
+    """Run one turn of the agent, from reading its input to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -228,18 +228,18 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
     except RequestError as error:
         updates.finish(None)
         if error.code == NOT_LOGGED_IN:
-            return (Finished(ok=False, message="the agent is not logged in: start it once by hand and log in"),)
+            return (Finished(ok=False, message="the agent is not logged in: start the agent once manually and log in"),)
         detail = "" if error.data is None else f": {error.data}"
         message = " ".join(f"{error}{detail}".split())[:500]
         refused = refusal_from_text(message)
-        end = Finished(ok=False, message=f"the agent gave up: {message}")
+        end = Finished(ok=False, message=f"the agent failed: {message}")
         return (end,) if refused is None else (refused, end)
     updates.finish(answer.usage)
     return (ENDINGS.get(answer.stop_reason, Finished(ok=False, message=f"it stopped: {answer.stop_reason}")),)
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Return a new session, or the earlier one of this brief if the agent can load it."""
+    """Return the id of a new session, or of the earlier session if the agent can load it."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -1,7 +1,7 @@
-"""Agent kind api: a built-in loop for people with only a key (run by ``program``).
+"""Agent kind api: a built-in agent loop for users who have only an API key (run by ``program``).
 
-Needs the extra ``api``. The key comes only from the environment; ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL`` change
-the address of the requests. Page: ``docs/api-agent.md``.
+Requires the extra ``api``. The key comes only from the environment; ``ANTHROPIC_BASE_URL`` and ``OPENAI_BASE_URL``
+change the address of the requests. User page: ``docs/api-agent.md``.
 """
 
 import os
@@ -21,7 +21,7 @@ HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: a
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Provider of models: the variable of its key, and the first letters of its models' names."""
+    """Model provider: the environment variable with its key, and the prefixes of its model names."""
 
     key: str
     prefixes: tuple[str, ...] = ()
@@ -39,19 +39,22 @@ PROVIDERS: Mapping[str, Provider] = {
 """Providers that the extra's two client libraries support."""
 
 ALIASES: Mapping[str, str] = {"claude-sonnet-4": "claude-sonnet-4-6", "claude-haiku-3": "claude-haiku-4-5"}
-"""Names of families in the settings' defaults, and the model for each (features.md C58).
+"""Model families named in default settings, and the current model of each family (features.md C58).
 
-The first one is used without settings."""
+The first model is used without settings.
+"""
 
 
 class ApiAgent(Agent):
-    """Agent that runs the loop in a separate process; a fix round continues the conversation of the previous round."""
+    """Agent that runs its model loop in a separate process. After a failed check, the next turn continues the
+    conversation.
+    """
 
     name = "api"
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set up the agent; ``firm``: ``model`` also wins over one in the settings' ``models:``."""
+        """Set up the agent. With ``firm``, ``model`` also overrides a model in the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -59,7 +62,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "ApiAgent":
-        """Return the agent of ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
+        """Return the agent for ``api``, ``api:MODEL``, ``api:PROVIDER`` or ``api:PROVIDER/MODEL``."""
         provider, slash, model = text.partition("/")
         if text in PROVIDERS or (slash and provider in PROVIDERS):
             return cls(provider, model.strip() or None)
@@ -67,7 +70,7 @@ class ApiAgent(Agent):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ApiAgent":
-        """Return the agent of ``agent: {kind: api, provider: ..., model: ...}``; both may be left out."""
+        """Return the agent for ``agent: {kind: api, provider: ..., model: ...}``; both settings are optional."""
         unknown = sorted(set(settings) - {"provider", "model"})
         if unknown:
             raise ConfigurationError(
@@ -83,23 +86,23 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Provider and its key, in the form that all agents use; all models of the key share it."""
+        """Account of the agent's rate limits: the provider and a digest of the key, shared by all models."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
 
     def problem(self) -> str | None:
-        """Return the missing extra or key, or ``None``."""
+        """Return a message about a missing extra or key, or ``None``."""
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
-        """Start the loop; raise ``ToolMissing`` without the extra, the key, or the name of a model."""
+        """Start the agent loop. Raise ``ToolMissing`` if the extra, the key or the model name is missing."""
         provider, model = self.choice(brief)
         problem = _problem(provider)
         if problem:
-            raise ToolMissing(problem, hint="`harness doctor` says what each agent needs")
+            raise ToolMissing(problem, hint="run `harness doctor` to see what each agent needs")
         if model is None:
-            raise ToolMissing(f"the api agent needs the name of a model of {provider}", hint=HINT)
+            raise ToolMissing(f"the api agent needs a model name for {provider}", hint=HINT)
         key = PROVIDERS[provider].key
         # Tries of a request with a malformed answer or none: sessions on features make further tries themselves.
         tries = 2 if brief.task_id is not None else 1
@@ -116,9 +119,9 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return provider and model of a turn: the agent's own, else those of the settings' ``models:``.
+        """Return the provider and model of a turn: the agent's own, else those in the ``models:`` settings.
 
-        A default of the settings that nobody chose is an Anthropic model; no other provider is asked for it.
+        The default model is an Anthropic model and is never requested from another provider.
         """
         chosen = brief.model if brief.model_chosen else None
         model = (self.model or chosen) if self.firm else (chosen or self.model)
@@ -128,7 +131,9 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the named provider, else the one of the model's name, else the first whose key is set."""
+        """Return the given provider, else the provider of the model's name, else the first provider whose key is
+        set.
+        """
         if self.provider:
             return self.provider
         for name, provider in PROVIDERS.items():
@@ -143,4 +148,4 @@ def _problem(provider: str) -> str | None:
 
         return f"the api agent needs an extra: {command_for_extra('api')}"
     key = PROVIDERS[provider].key
-    return None if os.environ.get(key) else f"the api agent needs an API key of {provider} in {key}"
+    return None if os.environ.get(key) else f"the api agent needs an API key for {provider} in {key}"

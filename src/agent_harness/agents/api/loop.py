@@ -1,7 +1,7 @@
-"""Loop of the api agent: the model is asked, its tools are run, and it is asked again, until it calls no tool.
+"""Loop of the api agent: the model answers, its tool calls are run, and it is asked again until it calls no tool.
 
-Before each request the harness has processed all earlier events, so that its messages are part of that very request. If
-it ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378, UAH-420, C28.
+Before each request, the harness has processed all earlier events, so its messages are part of the next request. If the
+harness ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378, UAH-420, C28.
 """
 
 import json
@@ -40,16 +40,16 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """No answer is possible: the events that report it, the last one being ``Finished``."""
+    """Raised if the model cannot answer, with the events that report the failure; the last event is ``Finished``."""
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
-    """Model of a turn, asked with the same tools and settings each time."""
+    """Model of a turn, with the same tools and settings for each request."""
 
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Set up the model; ``tries`` limits the attempts of one request. Raises ``Gone`` for an unusable model."""
+        """Set up the model; ``tries`` limits the attempts of one request. Raise ``Gone`` if the model is unusable."""
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -62,7 +62,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the whole answer to a conversation; raise ``Gone``."""
+        """Return the model's complete answer to a conversation. Raise ``Gone`` if there is none."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -72,7 +72,7 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the tokens of broken answers since the last call: they are billed as well."""
+        """Return the tokens of incomplete answers since the last call, because the provider bills them too."""
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -94,7 +94,7 @@ class TurnModel:
             answer = stream.get()
         if answer.finish_reason is None:
             self._lost.append(usage_of(answer))
-            raise errors.UnexpectedModelBehavior("the answer broke off")
+            raise errors.UnexpectedModelBehavior("the answer was cut off")
         if not answer.parts:
             raise errors.UnexpectedModelBehavior("the answer is empty")
         return answer
@@ -124,7 +124,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the tokens of one model call, with cache reads and writes separate."""
+    """Return the tokens of one model call, with cache reads and writes counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -140,7 +140,7 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the library's word for a provider; servers that replace OpenAI's mostly support Chat only."""
+    """Return the client library's name for a provider. Servers that replace OpenAI's mostly support only Chat."""
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -151,17 +151,19 @@ CACHED: Mapping[str, bool] = {
     "anthropic_cache_tool_definitions": True,
     "anthropic_cache_messages": True,
 }
-"""Marks for Anthropic's cache; the caches of other providers need none (UAH-420)."""
+"""Cache settings for Anthropic. The caches of other providers need no settings (UAH-420)."""
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return settings without retries by the library, and with a limit on silence."""
+    """Return request settings without retries by the library, and with a timeout for silent connections."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
 
 def _worth_another_try(error: errors.AgentRunError) -> bool:
-    """Return True for a malformed answer, silence or a broken connection; the harness waits after a refusal."""
+    """Return True for a malformed answer, a timeout or a broken connection. After a refusal, the harness waits
+    instead.
+    """
     silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
     return silent or _undecodable(error)
 
@@ -172,7 +174,7 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events of a refusal, with the wait in its headers: ``Retry-After``, else the reset."""
+    """Return the events of a refusal, with the wait from its headers: ``Retry-After``, else the reset time."""
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -193,7 +195,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the message in the JSON of a provider's refusal; ``None`` if it is not in the usual place."""
+    """Return the error message in a provider's JSON refusal; ``None`` if it is not in the usual place."""
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -216,7 +218,7 @@ MOST_CUT = 3  # answers in a row that were cut off
 
 
 class Loop:
-    """One turn."""
+    """One turn of the api agent."""
 
     def __init__(self, harness: Harness, brief: Brief, provider: TurnModel, tools: Sequence[Tool]) -> None:
         self._harness = harness
@@ -228,15 +230,15 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue an earlier turn's conversation."""
+        """Continue the conversation of an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
-        """Return the conversation in the form that ``remember`` takes."""
+        """Return the conversation as text for ``remember``."""
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Return the events that end the turn, ``Finished`` last; everything before them is reported already."""
+        """Run the turn and return its final events, ``Finished`` last. Earlier events have been reported already."""
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -257,14 +259,14 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """Return the parts of the next request; none at the end of the turn."""
+        """Process the model's answer; return the parts of the next request, or none at the end of the turn."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))
         self._harness.say(usage_of(answer))
         self._cut = self._cut + 1 if answer.finish_reason == "length" else 0
         if self._cut > MOST_CUT:
-            raise Gone((Finished(ok=False, message="the model's answers are cut off at the limit of their length"),))
+            raise Gone((Finished(ok=False, message="the model's answers keep exceeding the length limit"),))
         calls = answer.tool_calls
         if calls:
             return [await self._use(call) for call in calls]
@@ -285,7 +287,7 @@ class Loop:
 
 
 def definitions(tools: Sequence[Tool]) -> list[ToolDefinition]:
-    """Return the tools in the library's form."""
+    """Return the tools as tool definitions of the client library."""
     return [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools

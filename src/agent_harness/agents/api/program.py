@@ -1,7 +1,7 @@
-"""``python -m agent_harness.agents.api.program``: one turn of the api agent, spoken to over the bridge.
+"""``python -m agent_harness.agents.api.program``: the program that runs one turn of the api agent, behind the bridge.
 
-``loop`` asks the model and answers it, ``tools`` are a shell and files; the tools of MCP servers over standard input
-and output are here. Libraries are imported after the harness's messages are read.
+``loop`` calls the model, and ``tools`` contains a shell and file tools. This module adds the tools of MCP servers over
+standard input and output. Libraries are imported after the harness's messages are read.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn, from the brief to the final event."""
+    """Run one turn of the api agent, from reading its input to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]
@@ -44,7 +44,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the loop; give the conversation to the harness, unless somebody ended the turn."""
+    """Run the loop and send the conversation to the harness, unless the turn was ended from outside."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -73,9 +73,9 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the brief's servers, which end with ``closing``, and return their tools, named ``SERVER_TOOL``.
+    """Start the MCP servers of a turn and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers.
 
-    A server that cannot be started is reported, and its tools are missing (features.md UAH-212..216).
+    If a server cannot be started, this is reported and its tools are missing (features.md UAH-212..216).
     """
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset

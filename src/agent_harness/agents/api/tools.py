@@ -1,4 +1,4 @@
-"""Tools of the loop: a shell in the project, and files with guard rails (features.md UAH-206..211, C32).
+"""Tools of the api agent: a shell in the project, and file tools with guard rails (features.md UAH-206..211, C32).
 
 A refused call is answered with the reason, so that the model can try another way.
 """
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """Answer of a tool."""
+    """Answer of a tool to the model."""
 
     text: str
     is_error: bool = False
@@ -33,7 +33,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as the model sees it, and its function; ``run`` gets arguments that fit the schema's types."""
+    """One tool as the model sees it, and its function. ``run`` receives arguments of the schema's types."""
 
     name: str
     description: str
@@ -42,14 +42,16 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the rules allow, the shell first; ``interrupted`` ends a running command."""
+    """Return the tools that the project's rules allow, the shell first. If ``interrupted`` returns True, a running
+    command ends.
+    """
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
     return [*shell, *(_files(toolbox) if brief.tools.filesystem_enabled else ())]
 
 
 class Toolbox:
-    """The project, the rules, and the functions of the tools."""
+    """Project, rules and functions of the api agent's tools."""
 
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
         self._root = brief.cwd
@@ -172,7 +174,7 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return the tool with a check of its arguments; an error of the disk becomes an answer, too."""
+    """Return a tool function that checks its arguments first. A file error becomes an answer too."""
 
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
@@ -191,7 +193,7 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return the first argument that is missing or of another type."""
+    """Return a message about the first argument that is missing or of the wrong type; ``None`` if there is none."""
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"
@@ -203,7 +205,7 @@ def _wrong(schema: Json, given: Json) -> str | None:
 
 
 def _text_of(path: Path, errors: str = "strict") -> str:
-    """Return the text with its line ends as they are; raise ``ValueError`` if it is too long, or not text."""
+    """Return a file's text with unchanged line ends. Raise ``ValueError`` if the file is too large or not text."""
     _must_be_a_file(path)
     size = path.stat().st_size
     if size > LONGEST_FILE_BYTES:

@@ -1,22 +1,22 @@
-"""The harness's side of a bridge: an agent that runs as a separate program, and gets messages while it works.
+"""The harness's side of a bridge to an agent that runs as a separate program and receives messages while it works.
 
-The program (``worker`` is its side) runs in a separate process, so that an SDK never runs in the harness and the whole
-agent can be ended as a group. Both sides speak JSON lines. To the program go
+The program (its side is ``worker``) runs in a separate process. So an SDK never runs in the harness, and the whole
+agent can be ended as one process group. Both sides send JSON lines. The harness sends:
 
-    {"type": "brief", ...}         first, once: the brief, the adapter's settings, the kept text of an earlier turn
+    {"type": "brief", ...}         first, once: the brief, the adapter's settings, the stored text of an earlier turn
     {"type": "steer", "text"}      a message for the running turn
     {"type": "interrupt"}          end the turn
     {"type": "go"}                 the answer to ``ask``
 
-and from it come the events of the command seam (``events.py``), and three lines that are not events:
+The program sends the events of the command interface (``events.py``), and three lines that are not events:
 
     {"type": "ask", "last": bool}  before a request to a model, and before the end of a turn (``last``)
-    {"type": "conversation", "id"} the name under which a later turn can go on
-    {"type": "keep", "text"}       a piece of the text that the adapter keeps for that turn
+    {"type": "conversation", "id"} the id with which a later turn can continue
+    {"type": "keep", "text"}       a piece of text that the adapter stores for that turn
 
-``go`` is sent only after every event before the ``ask`` was returned and its receiver asked for the next one. The
-receiver's reaction to an event therefore reaches the very next request. A message is accepted until the ``go`` after a
-last ``ask``: the agent gets every message that ``steer`` reports as delivered.
+``go`` is sent only after every event before the ``ask`` was returned and its receiver asked for the next event. So the
+receiver's reaction to an event reaches the very next request. Messages are accepted until the ``go`` after a last
+``ask``, so the agent receives every message that ``steer`` reports as delivered.
 """
 
 import json
@@ -40,11 +40,11 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project and send it the brief.
+    """Start ``python -m module`` in the project and send the turn's input, ``brief``, to the program.
 
-    ``settings`` are the adapter's own and exist only in the child's memory; ``kept`` is ``BridgeTurn.kept`` of an
-    earlier turn; ``credentials`` are variables for the program alone. A program that cannot pass messages on is not
-    ``steerable``. Raises the exceptions of ``process.start``.
+    ``settings`` are the adapter's own and exist only in the child's memory. ``kept`` is ``BridgeTurn.kept`` of an
+    earlier turn. ``credentials`` are environment variables only for the program. ``steerable`` is False for a program
+    that cannot pass messages on. Raise the exceptions of ``process.start``.
     """
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
@@ -61,13 +61,13 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """Return the brief as JSON values."""
+    """Return the input of a turn, a ``Brief``, as JSON values."""
     told = {**asdict(brief), "cwd": str(brief.cwd)}
     return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 
 
 class BridgeTurn(CommandTurn):
-    """One run of a bridged program."""
+    """One turn of a bridged program."""
 
     def __init__(self, running: process.Running, *, steerable: bool = True) -> None:
         super().__init__(running)
@@ -78,22 +78,24 @@ class BridgeTurn(CommandTurn):
 
     @property
     def kept(self) -> str | None:
-        """Text that the program keeps for a later turn; ``None`` if there is none."""
+        """Text that the program stores for a later turn; ``None`` if there is none."""
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Return True if the message will be in the agent's next request; False if no further request follows."""
+        """Send a message; return True if the agent's next request will contain it, False if no further request
+        follows.
+        """
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False
         self._steered_since_go = True
         return True
 
     def interrupt(self) -> bool:
-        """Ask the program to end the turn; it answers with ``Finished``."""
+        """Ask the program to end the turn; the program then sends ``Finished``."""
         return self._claimed is None and not self._ended and self.send({"type": "interrupt"})
 
     def send(self, record: Mapping[str, object]) -> bool:
-        """Write one line to the program; return False if it does not read any more."""
+        """Write one line to the program; return False if the program no longer reads."""
         return self._running.write(json.dumps(record).encode() + b"\n")
 
     def _take(self, line: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The program's side of a bridge: messages from the harness, and to it (the package lists the lines).
+"""The program's side of a bridge: receives messages from the harness and sends messages to the harness.
 
-Standard output belongs to the harness from the moment a ``Harness`` is made: other output goes to standard error.
-Everything here runs in one event loop.
+The package docstring lists the message lines. Once a ``Harness`` exists, standard output belongs to the harness: other
+output goes to standard error. All code runs in one event loop.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ SHOWN_CHARACTERS = 4_000  # of each text in the input of a tool call that does n
 
 
 class HarnessGone(Exception):
-    """The harness closed its side; the work has no receiver any more."""
+    """Raised if the harness closed its side, so that the work has no receiver."""
 
 
 class Harness:
-    """Connection to the harness, for a bridged program."""
+    """Connection of a bridged program to the harness."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -41,7 +41,10 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Return the first line: ``brief``, ``settings`` and ``kept``. Listen from now on; raise ``HarnessGone``."""
+        """Return the first line: ``brief``, ``settings`` and ``kept``; then listen for messages.
+
+        Raise ``HarnessGone`` if the harness closed its side.
+        """
         loop = asyncio.get_running_loop()
         self._order = loop.create_future()
         os.set_blocking(0, False)
@@ -49,7 +52,7 @@ class Harness:
         return await self._order
 
     def say(self, event: Event) -> None:
-        """Send an event to the harness; a long text becomes several."""
+        """Send an event to the harness; a long text is split into several events."""
         if isinstance(event, Text) and len(event.text) > PIECE_CHARACTERS:
             for piece in _pieces(event.text):
                 self.send(record_of(Text(piece)))
@@ -57,7 +60,7 @@ class Harness:
             self.send(record_of(event))
 
     def send(self, record: Mapping[str, Any]) -> None:
-        """Write one line; raise ``HarnessGone`` if nobody reads it."""
+        """Write one line to the harness. Raise ``HarnessGone`` if the harness no longer reads."""
         line = _line(record)
         if len(line) > LONGEST_LINE_BYTES:
             line = _line(_shortened(record))
@@ -69,7 +72,7 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Name the conversation for a later turn, with the text that the harness keeps until then."""
+        """Send the conversation's id for a later turn, and text that the harness stores until then."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
@@ -77,7 +80,7 @@ class Harness:
     async def may_go_on(self, *, last: bool = False) -> list[str]:
         """Wait until the harness has processed all events so far; return the messages since the last call.
 
-        Before the end of a turn with ``last``: if messages come back, the turn is not over.
+        ``last`` marks the end of a turn: if messages are returned, the turn continues.
         """
         self._go = asyncio.get_running_loop().create_future()
         if self.gone.is_set():
@@ -120,7 +123,9 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the result of a turn's work; an unforeseen error is one line, with details on standard error."""
+    """Return the final events of a turn's work. An unexpected error becomes one line, with details on standard
+    error.
+    """
     error = work.exception()
     if error is None:
         return work.result()
@@ -134,7 +139,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn and end this process, without waiting for threads of libraries, or processes of an agent."""
+    """Run one turn and exit this process, without waiting for library threads or the agent's processes."""
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -142,7 +147,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the brief that ``brief_record`` wrote."""
+    """Return the input of a turn, a ``Brief``, from a record written by ``brief_record``."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])

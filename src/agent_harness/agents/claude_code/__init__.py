@@ -1,11 +1,11 @@
-"""Agent kind ``claude-code``: one process of ``claude -p`` a turn, with JSON lines in both directions.
+"""Agent kind ``claude-code``: one process of ``claude -p`` per turn, with JSON lines in both directions.
 
-The client ends a turn of the model with a ``result``. There may be several: a message that came late, or a sub-agent
-that ends in the background, begins another. Standard input is closed once no more messages can come, and the lines are
-read to their end; the last result decides.
+The client ends a model turn with a ``result``. A turn of the harness may have several results: a late message, or a
+sub-agent that ends in the background, starts another model turn. When no more messages can follow, standard input is
+closed and the remaining lines are read; the last result decides.
 
-The module also holds the agent's settings, the command line and the environment of one turn, and print mode as people
-call it. ``stream`` turns the client's lines into events: actions, tokens counted once, refusals of the provider.
+This module also contains the agent's settings, the command line and environment of a turn, and print mode as users call
+it. ``stream`` turns the client's lines into events: actions, tokens counted once, refusals of the provider.
 """
 
 import json
@@ -52,7 +52,7 @@ class ClaudeCodeSettings(ClientSettings):
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the modes and the tools of the client."""
+        """Return the settings that only this client has: permission mode and tools."""
         return {
             "permission_mode": options.one_of(settings, "permission_mode", MODES, "acceptEdits"),
             "allowed_tools": options.words(settings, "allowed_tools"),
@@ -63,7 +63,7 @@ class ClaudeCodeSettings(ClientSettings):
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 ECHO = ("--replay-user-messages", "--include-partial-messages")  # messages that were read; exact usage of a call
 AWAY = ("EnterWorktree", "CronCreate", "ScheduleWakeup")
-"""Tools that move the work out of the project, or to a time when the client does not run."""
+"""Tools that move work out of the project, or to a time when the client does not run."""
 QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
@@ -78,7 +78,7 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """Return the command line; ``session`` is the conversation's id, which is continued if it ``resumes``."""
+    """Return the command line of a turn. ``session`` is the conversation's id, which is continued if ``resumes``."""
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
@@ -108,7 +108,7 @@ def _denied(settings: ClaudeCodeSettings, brief: Brief) -> list[str]:
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the client's environment: its sign-in, the harness's variables, bounded retries, and no telemetry."""
+    """Return the client's environment: its login, the harness's variables, bounded retries, and no telemetry."""
     shell_ms = str(brief.tools.shell_timeout_seconds * 1000)
     limits = {"BASH_DEFAULT_TIMEOUT_MS": shell_ms, "BASH_MAX_TIMEOUT_MS": shell_ms, RETRIES: _retries()}
     return process.scrubbed_environment({**QUIET, **limits, **environment_of(brief)}, keep_agent_credentials=True)
@@ -120,7 +120,7 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Return the account of the client's limits: that of a key, or of the login in its configuration folder."""
+    """Return the account of the client's rate limits: that of a key, or of the login in its configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -131,12 +131,12 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` asks for one JSON object: the person's words name no other format."""
+    """Return True if ``print_words`` requests one JSON object, because the user's arguments name no other format."""
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of one run without a person; the prompt comes on standard input."""
+    """Return the command line of one unattended run. The prompt is sent on standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -144,7 +144,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the client's answer from its JSON object; any other output stays as it is."""
+    """Return the client's answer from its JSON object; any other output is returned unchanged."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -153,7 +153,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the tools that the client was not allowed to use, each once, as its last ``result`` names them."""
+    """Return the tools that the client was not allowed to use, each once, from its last ``result``."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -161,7 +161,10 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the last ``result`` of ``--output-format json`` or ``stream-json``: its sum over models, else its own."""
+    """Return the token usage in the last ``result`` of ``json`` or ``stream-json`` output; ``None`` if there is none.
+
+    The sum over models is preferred to the result's own numbers.
+    """
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
             return _of_models(event) or _of_result(event)
@@ -191,7 +194,7 @@ def _of_result(event: JsonObject) -> PrintedUsage | None:
 
 
 class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
-    """Agent that drives the ``claude`` command line."""
+    """Agent that runs the ``claude`` command line."""
 
     name = "claude-code"
     settings_class = ClaudeCodeSettings
@@ -201,18 +204,18 @@ class ClaudeCodeAgent(ClientAgent[ClaudeCodeSettings]):
 
     @property
     def account(self) -> str:
-        """Account of the key or the login that the client would use."""
+        """Account of the key or login that the client would use."""
         return account()
 
     def problem(self) -> str | None:
-        """Return the reason why the client cannot be started."""
+        """Return the reason why the client cannot be started, or ``None``."""
         bypasses = self.settings.permission_mode == "bypassPermissions"
         if (why := super().problem()) or not bypasses or os.geteuid() != 0 or os.environ.get("IS_SANDBOX"):
             return why
         return "Claude Code refuses permission_mode bypassPermissions as root; use acceptEdits, or set IS_SANDBOX=1"
 
     def start(self, brief: Brief) -> Turn:
-        """Start the client in the project and send the prompt; continue ``brief.conversation`` if possible."""
+        """Start the client in the project and send the prompt. If possible, continue ``brief.conversation``."""
         self.demand()
         return ClaudeTurn(self.settings, brief)
 
@@ -223,7 +226,7 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client; started a second time, without its memory, if the conversation is lost."""
+    """One run of the client. If the conversation to resume is lost, the client starts once more without it."""
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -254,11 +257,11 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message; return True if the client got it: for the next tool call, or as a further turn."""
+        """Send a message; return True if the client received it, for its next tool call or as a further turn."""
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
-        """Ask the client to end the model's turn; it answers with a ``result``."""
+        """Ask the client to end the model turn; the client then sends a ``result``."""
         asked = {"type": "control_request", "request_id": "interrupt", "request": {"subtype": "interrupt"}}
         return self._open and not self._ended and _write(self._running, asked)
 
@@ -282,7 +285,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """Close standard input when no message can follow, and set how long the client may live after that."""
+        """Close standard input if no message can follow, and set how long the client may run after that."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False
@@ -301,7 +304,7 @@ class ClaudeTurn(CommandTurn):
         result = self._stream.result
         errors = self._running.stderr_tail.decode("utf-8", "replace")
         if self._resumes and not self._stopped and stream.lost_conversation(result, errors):
-            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._ready.append(Text("[the conversation was lost; starting a new conversation]"))
             self._running.close()
             self._resumes = False
             self._lingers_until = float("inf")
@@ -318,7 +321,7 @@ class ClaudeTurn(CommandTurn):
         self._ready.append(Finished(ok=ok, message=why, exit_code=code))
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the client and everything that it started."""
+        """End the client and every process that it started."""
         self._stopped = True
         self._open = False
         super().stop(grace_seconds)

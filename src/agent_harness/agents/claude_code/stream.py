@@ -1,6 +1,7 @@
-"""Claude Code's lines turned into events. Pure: a record in, events out; holds the facts that decide the end.
+"""Conversion of Claude Code's output lines into events, without side effects, and the facts that decide the end of a
+turn.
 
-Refusals of the provider are read from structured members, else from their words (features.md UAH-374..375, C28).
+Refusals of the provider are read from structured fields, else from their text (features.md UAH-374..375, C28).
 """
 
 import re
@@ -30,7 +31,9 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the end of the limit, by a ``rate_limit_event`` that says that it is reached."""
+    """Return the end of a rate limit from a ``rate_limit_event`` that reports an exhausted limit; ``None``
+    otherwise.
+    """
     told = event.get("rate_limit_info")
     if not isinstance(told, dict) or told.get("status") != "rejected":
         return None
@@ -38,7 +41,9 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the refusal in an error of the client, with the reset of an earlier event."""
+    """Return the provider's refusal in an error of the client, with the reset time of an earlier event; ``None`` if
+    none.
+    """
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
     if told is None and status not in REFUSED and record.get("error") != "rate_limit":
@@ -53,7 +58,7 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
 
 
 def moment(seconds: object) -> str | None:
-    """Return seconds since 1970 as an ISO moment; ``None`` for anything else."""
+    """Return a Unix timestamp as ISO text; ``None`` for anything else."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
         return None
     return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
@@ -66,12 +71,11 @@ _NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """Tokens of one process of the client, each counted once, those of sub-agents included.
+    """Token counts of one client process, including sub-agents, each counted once.
 
-    A call of the main agent is complete in the stream: ``message_start`` holds its input, ``message_delta`` its output.
-    The lines of a sub-agent repeat the input only, once for each block; the output is in the totals of the ``result``.
-    Only the part of these totals that was not counted before is added. ``resumed``: older calls may be in the totals of
-    its results.
+    The stream reports a call of the main agent completely: ``message_start`` has the input, ``message_delta`` the
+    output. A sub-agent's lines contain only the input, once per block; its output is only in the totals of ``result``.
+    Of these totals, only what was not counted before is added. ``resumed``: the totals may include older calls.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
@@ -85,13 +89,13 @@ class ProcessTally:
         self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
-        """Begin the answer to a call of the main agent."""
+        """Record the start of an answer of the main agent."""
         self._streams = True
         self._begun = message
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """End the latest call; these counts win over those of its beginning."""
+        """Record the end of the latest answer; its final counts replace those from its start."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -102,7 +106,7 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Count a whole line of a message the first time, unless the stream reports the call in detail."""
+        """Count a complete message line the first time, unless the stream reports the call in detail."""
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -113,7 +117,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if any(counts) else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the part of a result's totals that was not counted before."""
+        """Return the part of a result's token totals that was not counted before."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -125,7 +129,7 @@ class ProcessTally:
         return [usage] if usage else []
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the cost of the calls since the last result, by the client; ``None`` if it gives no such sum.
+        """Return the client's cost of the calls since the last result; ``None`` if the client does not report it.
 
         ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
         """
@@ -145,7 +149,7 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the totals of a result since the last one; for an older client, those of its first and only one."""
+        """Return the token totals since the last result; for an older client, those of its only result."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -194,13 +198,15 @@ def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
-"""Beginning of lines that repeat a block piece by piece; the whole block follows."""
+"""Beginning of lines that send a block piece by piece. They are skipped, because the whole block follows."""
 
 _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begins the next turn of the model
 
 
 class Stream:
-    """Stream of one process. ``result`` is the last one so far; ``heard`` counts the messages that were read."""
+    """Output of one client process. ``result`` is its last result so far; ``heard`` counts the messages that it has
+    read.
+    """
 
     def __init__(self, *, resumed: bool = False) -> None:
         self.session: str | None = None
@@ -214,11 +220,11 @@ class Stream:
 
     @property
     def waits_for_agents(self) -> bool:
-        """True while sub-agents work in the background: their end begins another turn."""
+        """True while sub-agents work in the background: their end starts another model turn."""
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:
-        """Return the events of a line; none for a line of an unknown type."""
+        """Return the events of an output line; none for a line of unknown type."""
         kind = record.get("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, record) if read else []
@@ -298,7 +304,7 @@ _READERS: Mapping[str, Callable[[Stream, Record], list[Event]]] = {
 
 
 def reason(result: Record) -> str:
-    """Return the reason of a failed turn, in one line."""
+    """Return the reason of a failed turn on one line."""
     errors = result.get("errors")
     told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
     text = result.get("result")
@@ -308,7 +314,7 @@ def reason(result: Record) -> str:
 
 
 def lost_conversation(result: Record | None, errors: str) -> bool:
-    """Return True if the client ended at once since it does not know the conversation to resume."""
+    """Return True if the client exited immediately because it does not know the conversation to resume."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
 

@@ -1,11 +1,12 @@
-"""The ``codex`` agent: one ``codex app-server`` a turn, spoken to in JSON-RPC; ``codex exec`` without one.
+"""Agent kind ``codex``: one ``codex app-server`` process per turn over JSON-RPC; ``codex exec`` if there is no
+app-server.
 
-command     the settings, the command lines, the environment, the sandbox in the words of the server
-stream      its messages, turned into events: items, tokens, refusals of the provider
-appserver   a turn of the app-server, and its requests, answered by the guard rails
+command     the settings, the command lines, the environment, and the sandbox in the server's terms
+stream      the server's messages as events: items, tokens, refusals of the provider
+appserver   a turn of the app-server, and its requests, which the guard rails answer
 
-A turn of ``codex exec --json`` cannot be steered. Nobody is asked before a command there: the sandbox of the settings
-is the only limit, and the guard rails of the project do not hold. The turn says so.
+A turn of ``codex exec --json`` cannot be steered. There, no command is approved first: the sandbox of the settings is
+the only limit, and the project's guard rails do not apply. The turn reports this.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,10 +31,12 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Return a running turn. Raises ``ToolMissing`` if the settings need more than the sandbox gives."""
+    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings require more than its sandbox can
+    enforce.
+    """
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
-            "this Codex has no app-server, and `codex exec` cannot keep shell or file tools switched off",
+            "this Codex version has no app-server, and `codex exec` cannot disable shell or file tools",
             hint="codex app-server --help",
         )
     servers = servers_file(brief)
@@ -52,7 +55,7 @@ def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
 
 
 class ExecutionTurn(CommandTurn):
-    """One run of ``codex exec``."""
+    """One turn of ``codex exec``."""
 
     def __init__(self, running: process.Running, model: str | None, servers: Path | None = None) -> None:
         super().__init__(running, servers)
@@ -123,14 +126,14 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """Return the item in the words of the app-server."""
+    """Return an item of ``codex exec`` with the field names of the app-server."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}
 
 
 class CodexAgent(ClientAgent[CodexSettings]):
-    """Agent that drives Codex."""
+    """Agent that runs Codex."""
 
     name = "codex"
     settings_class = CodexSettings
@@ -138,13 +141,13 @@ class CodexAgent(ClientAgent[CodexSettings]):
 
     @property
     def account(self) -> str:
-        """Account of the key or the login that the client would use."""
+        """Account of the key or login that the client would use."""
         return command.account()
 
     def start(self, brief: Brief) -> Turn:
-        """Start a turn in the project; continue ``brief.conversation`` if possible.
+        """Start a turn in the project. If possible, continue ``brief.conversation``.
 
-        Raises ``ToolMissing`` also if the sandbox of the settings is impossible on this machine.
+        Raise ``ToolMissing`` if the client is missing or the sandbox of the settings does not work on this machine.
         """
         self.demand()
         try:

@@ -1,13 +1,12 @@
-"""One turn of Codex through its app-server: JSON-RPC, one message a line, over standard input and output.
+"""One turn of Codex through its app-server: JSON-RPC, one message per line, over standard input and output.
 
-The server is started for the turn, begins or resumes a thread, is asked if its sandbox works, and gets the prompt.
-``turn/completed`` ends the turn; the exit status of the process does not matter then.
+The server is started for the turn and starts or resumes a thread. The harness tests the server's sandbox and sends the
+prompt. ``turn/completed`` ends the turn; the exit status does not matter then.
 
-The guard rails answer the client's requests for approval (UAH-444, C32): nobody else is there to answer. Codex asks
-before every command and every change of a file. A command that the model wants to run outside the sandbox is asked
-about in the same words; only the model's own call shows the difference. The server shows that call beforehand (its raw
-items), or its record of the thread holds it. An approval never lifts the sandbox: such a command is refused, and
-further permissions are not granted.
+The guard rails answer the client's approval requests (UAH-444, C32), because nobody else can. Codex asks before every
+command and file change. A request to run a command outside the sandbox has the same text; only the model's own call
+shows the difference. The server sends that call beforehand (its raw items), or its record of the thread contains the
+call. An approval never lifts the sandbox: such a command is refused, and additional permissions are not granted.
 """
 
 import json
@@ -36,15 +35,15 @@ LONGEST_TEXT = 2000  # of a line that is not a message
 
 
 class NoServer(Exception):
-    """This client has no usable app-server."""
+    """Raised if this client has no usable app-server."""
 
 
 class RequestFailed(Exception):
-    """The server answered a request with an error, or not at all."""
+    """Raised if the server answered a request with an error, or did not answer."""
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Return a running turn. Raises ``NoServer``, and ``ToolMissing`` if the sandbox is impossible."""
+    """Start a turn of the app-server. Raise ``NoServer``, or ``ToolMissing`` if the sandbox does not work."""
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -55,7 +54,7 @@ def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
 
 
 class AppServerTurn(CommandTurn):
-    """One run of the app-server."""
+    """One turn of the app-server."""
 
     def __init__(self, settings: CodexSettings, brief: Brief) -> None:
         super().__init__(
@@ -82,7 +81,7 @@ class AppServerTurn(CommandTurn):
     # ---- the opening
 
     def open(self) -> None:
-        """Do all steps up to the start of the agent's work."""
+        """Run all steps up to the start of the agent's work."""
         client = {"name": "agent-harness", "title": "agent-harness", "version": __version__}
         try:
             self._call("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
@@ -112,7 +111,7 @@ class AppServerTurn(CommandTurn):
         if self._brief.conversation:
             with suppress(RequestFailed):
                 return self._call("thread/resume", {**given, "threadId": self._brief.conversation})
-            self._ready.append(Text("[the conversation is lost; a new one begins]"))
+            self._ready.append(Text("[the conversation was lost; starting a new conversation]"))
         return self._call("thread/start", given)
 
     def _try_the_sandbox(self) -> None:
@@ -127,7 +126,7 @@ class AppServerTurn(CommandTurn):
             tried = {"exitCode": None, "stderr": str(error)}
         if tried.get("exitCode") != 0:
             said = plain(str(tried.get("stderr") or "")).strip().rsplit("\n", 1)[-1]
-            message = f"Codex cannot make its sandbox ({self._settings.sandbox}) on this machine: {said[:300]}"
+            message = f"Codex cannot create its sandbox ({self._settings.sandbox}) on this machine: {said[:300]}"
             raise ToolMissing(message.rstrip(": "), hint=command.LOOSER)
 
     def _give_the_prompt(self) -> None:
@@ -139,14 +138,16 @@ class AppServerTurn(CommandTurn):
         try:
             begun = self._call("turn/start", given)
         except RequestFailed as error:
-            self._finish(Finished(ok=False, message=f"Codex did not begin: {error}"))
+            self._finish(Finished(ok=False, message=f"Codex did not start the turn: {error}"))
         else:
             self._turn_id = self._tally.turn = str(mapping_of(begun.get("turn")).get("id"))
 
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message; return True if the running turn has taken it. The agent reads it in its next request."""
+        """Send a message; return True if the running turn accepted it. The agent reads the message in its next
+        request.
+        """
         if not self._running_turn():
             return False
         given = {"threadId": self.conversation, "expectedTurnId": self._turn_id, "input": _input(text)}
@@ -157,17 +158,17 @@ class AppServerTurn(CommandTurn):
         return True
 
     def interrupt(self) -> bool:
-        """Ask the server to end the turn; it answers with ``turn/completed``."""
+        """Ask the server to end the turn; the server then sends ``turn/completed``."""
         given = {"threadId": self.conversation, "turnId": self._turn_id}
         return self._running_turn() and self._ask("turn/interrupt", given) is not None
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the client and everything that it started."""
+        """End the client and every process that it started."""
         self._open = False
         super().stop(grace_seconds)
 
     def close(self) -> None:
-        """Kill the client at once."""
+        """Kill the client immediately."""
         self._open = False
         self._running.close()
 
@@ -175,7 +176,9 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Return the result of a request; earlier lines are kept for ``next_event``. Raises ``RequestFailed``."""
+        """Return the result of a request; lines before the result are kept for ``next_event``. Raise
+        ``RequestFailed``.
+        """
         number = self._ask(method, params)
         until = time.monotonic() + seconds
         while number is not None and number not in self._answers and not self._running.at_end:
@@ -305,7 +308,7 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the model's arguments of a call, by the record, or ``None`` if they are not there in time."""
+    """Return the model's arguments of a tool call from the thread's record; ``None`` if not recorded in time."""
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -339,11 +342,11 @@ def _item(line: bytes) -> dict[str, Any] | None:
 
 
 Answer = tuple[dict[str, Any], str | None]
-"""Answer to the client, and the reason of a refusal."""
+"""Answer to an approval request, and the reason if the request is refused."""
 
 
 class Approvals:
-    """Answers to the requests of one turn."""
+    """Answers to the approval requests of one turn."""
 
     def __init__(self, root: Path, rules: ToolRules, *, sandboxed: bool) -> None:
         self._root, self._rules, self._sandboxed = root, rules, sandboxed
@@ -353,12 +356,12 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Note the start of a change of files: the request for it names the item only."""
+        """Record the paths of a file change, because its approval request contains only the item's id."""
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Note the model's own words for a call, before the request for it."""
+        """Record the model's own call, before its approval request arrives."""
         item = params.get("item")
         raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
         self._shown.add(str(params.get("threadId")))
@@ -366,13 +369,13 @@ class Approvals:
             self._inside.add(str(raw["call_id"]))
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Answer | None:
-        """Return the answer to a request; ``None`` for an unknown one."""
+        """Return the answer to an approval request; ``None`` for an unknown request."""
         answer = _ANSWERS.get(method)
         return answer(self, params) if answer else None
 
     def _command(self, params: Mapping[str, Any]) -> Answer:
         if params.get("networkApprovalContext"):
-            return _decided("the network is not reached from the sandbox (agent.network)")
+            return _decided("the sandbox has no network access (agent.network)")
         if params.get("kind", "command") != "command":
             return {"decision": "accept"}, None  # input for a command that was judged before
         if self._sandboxed and not self._stays_inside(params):
@@ -380,7 +383,10 @@ class Approvals:
         return _decided(self._refusal("shell", {"command": stream.script_of(params.get("command"))}))
 
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
-        """Return True by the model's call; if that cannot be seen, by the absence of a reason for more access."""
+        """Return True if the model's call stays in the sandbox.
+
+        If the call is not visible, return True if the request gives no reason for more access.
+        """
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:
             return call in self._inside
@@ -392,7 +398,7 @@ class Approvals:
     def _change(self, params: Mapping[str, Any]) -> Answer:
         paths = self._changes.get(str(params.get("itemId")))
         if not paths or params.get("grantRoot"):
-            return _decided("which files it changes is not known")
+            return _decided("the files that it changes are unknown")
         refused = (self._refusal("apply_patch", {"path": path}) for path in paths)
         return _decided(next((why for why in refused if why), None))
 

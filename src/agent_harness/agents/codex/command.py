@@ -1,6 +1,6 @@
-"""Settings of Codex, its command line, its environment, and the sandbox in its words.
+"""Settings of Codex, its command line, its environment, and the sandbox in its own terms.
 
-Also ``codex exec`` as people call it: the tokens at the end of its output.
+Also ``codex exec`` as users call it: reads the token counts at the end of its output.
 """
 
 import json
@@ -36,7 +36,7 @@ class CodexSettings(ClientSettings):
 
     @classmethod
     def own(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the client's sandbox."""
+        """Return the settings that only this client has: sandbox and network."""
         return {
             "sandbox": options.one_of(settings, "sandbox", SANDBOXES, "workspace-write"),
             "network": options.switch(settings, "network", default=False),
@@ -47,16 +47,19 @@ FIXED = (
     *("check_for_update_on_startup=false", "analytics.enabled=false", "features.unbounded_connection_retries=false"),
     "allow_login_shell=false",
 )
-"""Settings of the client for every turn: no telemetry, no endless wait for a dead provider, and commands
-have the PATH that the harness has: a login shell may reset it, and the project's own programs are gone."""
-LOOSER = """to let it work without a sandbox of its own: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
+"""Codex settings for every turn: no telemetry, no endless wait for a dead provider, and the harness's PATH for
+commands.
+
+A login shell could reset PATH, and the project's own programs would not be found.
+"""
+LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sandbox": "danger-full-access"}'"""
 
 
 def overrides(project: Path) -> list[str]:
     """Return the options of ``FIXED``, and one that keeps a turn from recording that the user trusts this project.
 
-    Codex records this in the user's settings for every unknown folder, and a `.codex/config.toml` of a repository is in
-    force from then on. A user's own setting for the folder stays.
+    Codex records this trust in the user's settings for every unknown folder. From then on, Codex uses the repository's
+    `.codex/config.toml`. The user's own setting for the folder stays.
     """
     unknown = [place for place in dict.fromkeys([project.resolve(), *_main_folders(project)]) if not _judged(place)]
     named = ", ".join(f"{json.dumps(str(place), ensure_ascii=False)} = {UNTRUSTED}" for place in unknown)
@@ -68,7 +71,9 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work trees around the folder: the client asks for trust in the repository, not in a part of it."""
+    """Return the work trees that contain the folder, because Codex records trust for a repository, not for a part of
+    it.
+    """
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -81,19 +86,19 @@ def _judged(place: Path) -> bool:
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
-    """Return the model of a turn; ``None`` leaves it to the client."""
+    """Return the model of a turn; ``None`` lets the client choose."""
     return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the client's environment: its sign-in, the keys of its configuration, and the harness's variables."""
+    """Return the client's environment: its login, the keys of its configuration, and the harness's variables."""
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
 
 
 def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
-    """Return the sandbox of a turn. The workspace includes git's folders, so that the agent can commit."""
+    """Return the Codex sandbox of a turn. The workspace includes git's folders, so that the agent can commit."""
     if settings.sandbox == "danger-full-access":
         return {"type": "dangerFullAccess"}
     if settings.sandbox == "read-only":
@@ -121,13 +126,15 @@ LAUNCH = """import json, os, sys
 server = json.load(open(sys.argv[1], encoding="utf-8"))["mcpServers"][sys.argv[2]]
 os.environ.update(server.get("env", {}))
 os.execvp(server["command"], [server["command"], *server["args"]])"""
-"""Script that starts one server of a ``servers_file``, so that no variable of it is on the client's command line."""
+"""Script that starts one server of a ``servers_file``, so that the client's command line contains no variable's
+value.
+"""
 
 
 def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None = None) -> list[str]:
     """Return the command line of ``codex exec``.
 
-    The prompt comes on standard input, ``servers`` is the ``servers_file``.
+    The prompt is sent on standard input; ``servers`` is the ``servers_file``.
     """
     extra = ["--add-dir", *map(str, git_folders(brief.cwd))] if settings.sandbox == "workspace-write" else []
     model = model_of(settings, brief)
@@ -152,7 +159,7 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
 
 
 def account() -> str:
-    """Return the account of the client's limits: that of a key, or of the login in its home."""
+    """Return the account of the client's rate limits: that of a key, or of the login in its configuration folder."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     return options.account("openai", key=key, place=str(_home()))
 
@@ -170,7 +177,9 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the user's provider that the client's configuration chooses; it needs no login of Codex."""
+    """Return the custom provider selected in the client's configuration, if it needs no Codex login; ``None``
+    otherwise.
+    """
     found = configured()
     providers = found.get("model_providers")
     chosen = providers.get(str(found.get("model_provider"))) if isinstance(providers, dict) else None
@@ -178,7 +187,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the variables that the client's configuration names as keys of its providers."""
+    """Yield the environment variables that the client's configuration uses as provider keys."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -199,7 +208,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return the command line of one run without a person; the prompt comes on standard input."""
+    """Return the command line of one unattended run. The prompt is sent on standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -208,7 +217,9 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the last ``turn.completed`` of ``--json``, else the total at the end of standard error."""
+    """Return the tokens in the last ``turn.completed`` of ``--json`` output, else the total at the end of standard
+    error.
+    """
     for event in printed_objects(stdout, '"turn.completed"'):
         used = event.get("usage")
         if event.get("type") == "turn.completed" and isinstance(used, dict):

@@ -1,4 +1,4 @@
-"""Codex's messages turned into events: items, tokens and refusals. The names are those of the app-server.
+"""Conversion of Codex's messages into events: items, tokens and refusals, with the app-server's names.
 
 Source of the refusals: features.md UAH-374..375, C28.
 """
@@ -16,7 +16,7 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Tokens of one turn: the server reports totals of each thread, sub-agents' too; events are of one call."""
+    """Tokens of one turn. The server reports totals of each thread, including sub-agents; an event reports one call."""
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:
         self.thread, self.model = thread, model
@@ -25,10 +25,10 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the difference from the last report on the same thread; ``None`` if nothing was added.
+        """Return the tokens added since the last report on the thread; ``None`` if none were added.
 
-        For a new thread the last call counts: its total may include earlier turns. The total of a resumed thread is the
-        start of the counting.
+        For a new thread, the last call is counted, because its total may include earlier turns. For a resumed thread,
+        counting starts at its total.
         """
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
@@ -65,7 +65,7 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the refusal in the error of a turn; ``windows`` is the last report on the account's limits."""
+    """Return the provider's refusal in a turn's error; ``windows`` is the last report on the account's rate limits."""
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -76,7 +76,7 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the moment that a message names; a bare time of day is in this machine's time zone."""
+    """Return the time stated in a message as ISO text; a bare time of day is in this machine's time zone."""
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -86,7 +86,7 @@ def _told(message: str) -> str | None:
 
 
 def reset_of(windows: Mapping[str, Any]) -> str | None:
-    """Return the latest reset of the used-up windows."""
+    """Return the latest reset time of the exhausted rate limit windows; ``None`` if none is exhausted."""
     known = [windows.get(name) for name in ("primary", "secondary")]
     used_up = [each for each in known if isinstance(each, dict) and _amount(each.get("usedPercent")) >= _USED_UP]
     moments = [_amount(each.get("resetsAt")) for each in used_up]
@@ -112,7 +112,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the line of shell in a command such as ``/bin/bash -lc 'ls'``; every other command as it is."""
+    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``; any other command is returned unchanged."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -126,7 +126,7 @@ def script_of(command: object) -> str:
 
 
 def started(item: Item) -> list[Event]:
-    """Return the events of an item that begins."""
+    """Return the events for the start of an item."""
     make = _STARTED.get(str(item.get("type")))
     call = make(item) if make else None
     event = event_from({"type": "tool_call", "id": item.get("id"), **call}) if call else None
@@ -134,14 +134,14 @@ def started(item: Item) -> list[Event]:
 
 
 def completed(item: Item) -> list[Event]:
-    """Return the events of an item that has ended."""
+    """Return the events for the end of an item."""
     make = _COMPLETED.get(str(item.get("type")))
     event = make(item) if make else None
     return [event] if event else []
 
 
 def changed_paths(item: Item) -> list[str]:
-    """Return the files that a ``fileChange`` touches, and the targets of moves."""
+    """Return the files that a ``fileChange`` item changes, including the targets of moves."""
     changes = item.get("changes")
     known = [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
     kinds = [change.get("kind") for change in known]

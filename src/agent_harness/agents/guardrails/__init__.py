@@ -1,6 +1,6 @@
 """Guard rails for the tools of an agent: refused paths and commands (UAH-444, C32).
 
-They prevent accidents and do not stop an attacker: real isolation needs a sandbox of the operating system.
+They prevent accidents and do not stop an attacker. Real isolation needs a sandbox of the operating system.
 """
 
 from agent_harness.agents.guardrails.commands import check_command

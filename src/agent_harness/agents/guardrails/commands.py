@@ -1,6 +1,6 @@
-"""Refusal of shell commands: parsed into simple commands and checked one by one, never by substring (C32).
+"""Refusal of shell commands: the text is parsed into simple commands, which are checked one by one (C32).
 
-A guard rail against accidents, not a sandbox: a program that a command starts can do anything that the command may not.
+This is a guard rail against accidents, not a sandbox: programs that an allowed command starts are not checked.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a command: with its wrappers, or without them."""
+    """One form of a command for comparisons: with its wrapper programs, such as ``env``, or without them."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
 
 
 class UnreadableCommand(ValueError):
-    """A text that no shell accepts; the message gives the reason in a few words."""
+    """Raised if no shell accepts the text of a command; the message is a short reason."""
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
-    """Return the commands of a text; raise ``UnreadableCommand``."""
+    """Return the simple commands of a shell text. Raise ``UnreadableCommand`` if the text is not valid shell."""
     found = read(text)
     if found.fault:
         raise UnreadableCommand(found.fault)
@@ -40,17 +40,16 @@ def commands(text: str) -> tuple[ShellCommand, ...]:
 
 
 def forms_of(command: ShellCommand) -> Form:
-    """Return a parsed command in the form for comparisons."""
+    """Return a parsed command in the form used for comparisons."""
     words = tuple(word.written for word in command.words)
     return Form(words, tuple((sign, to.written) for sign, to in command.redirects))
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first entry that matches successive commands, or ``None``.
+    """Return the first denied entry that matches successive commands, or ``None``.
 
-    The first word of an entry is the program. Its further words must appear in their order, possibly with others
-    between them; ``-rf`` also matches ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two commands in a
-    row.
+    The first word of an entry is the program. Its further words must appear in order, possibly with other words between
+    them; ``-rf`` also matches ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two successive commands.
     """
     for entry in entries:
         patterns = _patterns(entry)
@@ -90,7 +89,7 @@ def _cluster(word: str) -> bool:
 
 
 def _same_redirect(wanted: tuple[str, str], given: tuple[str, str]) -> bool:
-    """Return True for the same kind of redirect to the same path; a path that ends in ``/`` means the folder itself."""
+    """Return True if both redirections have the same direction and path."""
     return ("<" in wanted[0]) == ("<" in given[0]) and wanted[1] == given[1]
 
 
@@ -102,24 +101,24 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return the reason to refuse a shell command, in one line, or ``None``; never raise (C32).
+    """Return a one-line reason to refuse a shell command, or ``None``; never raise (C32).
 
-    The command is taken to start in ``root``; a ``cd`` in it applies to the following commands.
+    The command is assumed to start in ``root``; a ``cd`` in the command applies to the commands after it.
     """
     if not rules.shell_enabled:
-        return "the shell is switched off here (tools.shell.enabled)"
+        return "the shell is disabled in this project (tools.shell.enabled)"
     try:
         top = os.path.realpath(root)
         return _Judge(rules.denied_commands, WorkingFolder(top, [top])).text(text)
     except UnreadableCommand as reason:
-        return f"the command cannot be read: {reason}"
+        return f"the command cannot be parsed: {reason}"
     except (OSError, ValueError, RecursionError):
-        return "the command cannot be read"
+        return "the command cannot be parsed"
 
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script; a shell within the shell has a separate checker, and its changes stay there."""
+    """Checker of one script. A subshell has a separate checker, so its changes do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -135,7 +134,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return the first reason against the commands of a script."""
+        """Return the first reason to refuse a command of a script, or ``None``."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -159,11 +158,13 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """Return the reason against the commands of its substitutions."""
+        """Return the first reason to refuse a command in the substitutions of this command, or ``None``."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return the reason against one command and those it starts; add each of its forms to ``forms``."""
+        """Return the reason to refuse a command or a command that it starts, or ``None``; add its forms to
+        ``forms``.
+        """
         words = self._own_words(command.words)
         for _ in range(DEEPEST):
             if not words:
@@ -185,7 +186,7 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return the reason against the commands of ``find -exec``; ``{}`` stands for the found files."""
+        """Return the reason to refuse a command of ``find -exec``, or ``None``; ``{}`` stands for the found files."""
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -196,7 +197,9 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words from the program on, without keywords and assignments, with its name expanded."""
+        """Return the words from the program name on, without keywords and assignments, with variables in the name
+        expanded.
+        """
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
             rest.pop(0)
@@ -208,7 +211,7 @@ class _Judge:
         return rest
 
     def _assigned(self, word: ShellWord) -> bool:
-        """Record an assignment; return False if the word is not one."""
+        """Record a variable assignment; return False if the word is not an assignment."""
         found = _ASSIGNMENT.fullmatch(word.written)
         if found:
             self.place.variables[found[1]] = expanded(found[2], self.place, "unknown")
@@ -228,11 +231,11 @@ def _device(path: str) -> str | None:
 
 
 def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
-    """Return the reason against a program with these words."""
+    """Return why a program called with these arguments is refused, or ``None``."""
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
-        return f"{name} is not for agents"
+        return f"agents may not run {name}"
     if name == "rm":
         gone = [words[index] for index in rm_operands(texts) or ()]
         reasons = (
@@ -246,7 +249,7 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the standard input of a shell without a script, as far as the text shows it."""
+    """Return the script that a shell reads from standard input, as far as the text shows it; ``None`` if unknown."""
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

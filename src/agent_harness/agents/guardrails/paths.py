@@ -1,6 +1,6 @@
-"""Files that an agent's tools may touch, and the targets of removals: rules for ``rm -r`` and ``find`` (C32).
+"""Paths that an agent's tools may access, and rules for removals by ``rm -r`` and ``find`` (C32).
 
-Paths count as they resolve on disk, never as they are spelled.
+Paths are compared as they resolve on disk, not as they are written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return the reason why a tool may not touch a path, in one line, or ``None``; never raise (UAH-444, C32).
+    """Return a one-line reason why a tool may not access a path, or ``None``; never raise (UAH-444, C32).
 
-    A relative path begins at ``root``. Links are followed. The names of denied folders are compared case-insensitively,
-    since some file systems do. ``write`` also refuses git's and the harness's own folders.
+    A relative path starts at ``root``. Symbolic links are followed. Names of denied folders are compared without case,
+    because some file systems ignore case. ``write`` also refuses the folders of git and of the harness.
     """
     if not rules.filesystem_enabled:
-        return "file tools are switched off here (tools.filesystem.enabled)"
+        return "file tools are disabled in this project (tools.filesystem.enabled)"
     try:
         return _refused(os.fspath(path), os.fspath(root), rules, write)
     except (OSError, ValueError):
@@ -39,7 +39,7 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
     target = resolved(path, root)
     spelled = os.path.normpath(os.path.join(root, os.path.expanduser(path)))
     if not any(within(target, resolved(each, root)) for each in rules.allowed_paths):
-        return f"{path} is outside the paths that tools may touch ({', '.join(rules.allowed_paths) or 'none'})"
+        return f"{path} is outside the paths that tools may access ({', '.join(rules.allowed_paths) or 'none'})"
     for each in (*rules.denied_paths, *(KEPT if write else ())):
         there = resolved(each, root)
         literal = os.path.normpath(os.path.join(root, os.path.expanduser(each)))
@@ -47,17 +47,17 @@ def _refused(path: str, root: str, rules: ToolRules, write: bool) -> str | None:
             if within(target, there) and not within(target, real_root):
                 return f"{path} is outside the project ({each} is denied)"
         elif within(target, there, fold=True) or within(spelled, literal, fold=True):
-            return f"{path} is in {each}, which tools may not touch"
+            return f"{path} is in {each}, which tools may not access"
     return None
 
 
 def resolved(path: str, start: str) -> str:
-    """Return the absolute path without links; a relative one begins at ``start``."""
+    """Return the absolute path with symbolic links resolved; a relative path starts at ``start``."""
     return os.path.realpath(os.path.join(start, os.path.expanduser(path)))
 
 
 def within(path: str, folder: str, *, fold: bool = False) -> bool:
-    """Return True for the folder itself and paths below it; both are absolute and normal."""
+    """Return True if ``path`` is ``folder`` or lies below it. Both must be absolute and normalised."""
     if fold:
         path, folder = path.casefold(), folder.casefold()
     return path == folder or path.startswith(folder.rstrip("/") + "/")
@@ -76,7 +76,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Folders and variables of a command, as far as its text shows them."""
+    """Working folders and variables of a command, as far as its text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -88,13 +88,13 @@ class WorkingFolder:
 
 
 def temporary() -> Iterator[str]:
-    """Yield the system's folders for temporary files, without links."""
+    """Yield the system's folders for temporary files, with symbolic links resolved."""
     yield os.path.realpath(tempfile.gettempdir())
     yield os.path.realpath("/tmp")  # noqa: S108
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return a word with its known variables expanded."""
+    """Return a word with its known variables expanded, and the text ``unknown`` for other variables."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
@@ -103,7 +103,7 @@ def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
     """Return the reason why a path may not be removed with its content, or ``None``."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
-        return "it removes / when the variable is empty"
+        return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
     for form in _forms(shown):
         path = os.path.expanduser(form) if tilde else form
@@ -133,7 +133,7 @@ def _one(path: str, place: WorkingFolder) -> str | None:
 
 
 def _target(path: str, cwd: str) -> str:
-    """Return the target of a removal: a link at the end of the path stays a link, links before it are followed."""
+    """Return the path that a removal affects: symbolic links are followed, except for a link at the end of the path."""
     whole = os.path.join(cwd, path)
     head, _, last = whole.rpartition("/")
     if last in ("", ".", ".."):
@@ -142,7 +142,7 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if a target, which may hold wildcards, is a path or a folder that contains it."""
+    """Return True if a removal target, possibly with wildcards, matches a path or a folder that contains the path."""
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -158,7 +158,7 @@ def _same(pattern: str, name: str) -> bool:
 
 
 def _forms(text: str) -> list[str]:
-    """Return all forms of a word with its braces expanded."""
+    """Return all forms of a word after brace expansion."""
     forms = [text]
     for _ in range(_MOST_FORMS):
         at = next((index for index, form in enumerate(forms) if _BRACES.search(form)), None)
@@ -172,7 +172,7 @@ def _forms(text: str) -> list[str]:
 
 
 def rm_operands(words: Sequence[str]) -> list[int] | None:
-    """Return the indexes of the paths of an ``rm`` that removes folders; ``None`` if it does not."""
+    """Return the indexes of the paths of a recursive ``rm``; ``None`` if the ``rm`` is not recursive."""
     operands: list[int] = []
     recursive = plain = False
     for index, word in enumerate(words[1:], start=1):

@@ -1,7 +1,7 @@
-"""Check of a client's tool call: the client's words, checked by the guard rails (UAH-444, C32).
+"""Check of a client's tool call by the guard rails (UAH-444, C32).
 
-Also a program: clients that run a hook before each tool run this file with the bare interpreter. It reads the call on
-standard input and answers in the form of such hooks; an unreadable call is refused.
+Also a program: clients that run a hook before each tool run this file with the bare interpreter. The program reads the
+call on standard input and answers in the hook's format; an unreadable call is refused.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from agent_harness.agents.base import ToolRules
 from agent_harness.agents.guardrails import check_command, check_path
 
 COMMANDS = ("command", "cmd")
-"""Members of a tool's input that hold a line of shell."""
+"""Input fields of a tool that contain a shell command."""
 PATHS = ("file_path", "notebook_path", "path")
-"""Members that name a file or a folder."""
+"""Input fields of a tool that contain the path of a file or folder."""
 READERS = frozenset({"Read", "Glob", "Grep", "LS", "view_image"})
-"""File tools that change nothing; every other tool with a path is taken to write."""
+"""File tools that only read. Every other tool with a path is assumed to write."""
 FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return the reason to refuse the tool with this input, in one line, or ``None``; MCP tools are not checked."""
+    """Return a one-line reason to refuse a tool call with this input, or ``None``. MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
-        return "file tools are switched off here (tools.filesystem.enabled)"
+        return "file tools are disabled in this project (tools.filesystem.enabled)"
     for name in COMMANDS:
         command = given.get(name)
         if isinstance(command, list):
@@ -52,21 +52,21 @@ def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules
 
 
 def hook_command(root: Path, rules: ToolRules) -> str:
-    """Return the line of shell that checks a tool call in ``root`` with this file."""
+    """Return the shell command that checks a tool call in ``root`` with this file."""
     record: dict[str, Any] = {**asdict(rules), "mcp_servers": {}}
     told = json.dumps({"root": str(root), "rules": record})
     return shlex.join([sys.executable, "-S", "-E", str(Path(__file__).resolve()), told])
 
 
 def hook_answer(call: str, told: str) -> str:
-    """Return the hook's output: nothing, or a refusal in the words of ``PreToolUse``."""
+    """Return the hook's output: empty, or a refusal in the format of ``PreToolUse``."""
     try:
         given, settings = json.loads(call), json.loads(told)
         rules: dict[str, Any] = settings["rules"]
         frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in rules.items()}
         why = refusal(given["tool_name"], given["tool_input"], Path(settings["root"]), ToolRules(**frozen))
     except Exception as error:  # a hook that dies lets the tool run
-        why = f"the call cannot be read: {type(error).__name__}"
+        why = f"the tool call cannot be parsed: {type(error).__name__}"
     if why is None:
         return ""
     decided = {"permissionDecision": "deny", "permissionDecisionReason": f"agent-harness: {why}"}

@@ -1,7 +1,7 @@
-"""Scripted agent: plays a script file in a separate process, through the command seam.
+"""Scripted agent: plays a script file in a separate process, through the command interface.
 
-``python -m agent_harness.agents.scripted FILE`` is the program; ``ScriptedAgent`` starts it. It serves tests, the demo
-and anyone who wants to see the harness's reaction to a certain agent. Format: ``docs/scripted-agent.md``.
+``python -m agent_harness.agents.scripted FILE`` is the program, which ``ScriptedAgent`` starts. It is used by tests, by
+the demo, and to see how the harness reacts to a certain agent. Format: ``docs/scripted-agent.md``.
 """
 
 import os
@@ -20,7 +20,7 @@ __all__ = ["ScriptedAgent"]
 
 
 class ScriptedAgent(CommandAgent):
-    """Agent that plays ``script``; the entry is chosen again for each turn."""
+    """Agent that plays a script file. The entry to play is selected again for each turn."""
 
     name = "scripted"
 
@@ -31,12 +31,12 @@ class ScriptedAgent(CommandAgent):
 
     @classmethod
     def from_words(cls, text: str) -> "ScriptedAgent":
-        """Return the agent of ``scripted:FILE``."""
+        """Return the agent for ``scripted:FILE``."""
         return cls(Path(text).expanduser())
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any], root: Path | None) -> "ScriptedAgent":
-        """Return the agent of ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
+        """Return the agent for ``agent: {kind: scripted, script: FILE}``; the file is relative to the project."""
         script = options.checked("scripted", settings, ("script",)).get("script")
         if not isinstance(script, str) or not script:
             raise ConfigurationError(
@@ -46,7 +46,9 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Script's name and a digest of its path: each script has its own account."""
+        """Account of the agent's rate limits: the script's name and a digest of its path, so each script has its own
+        account.
+        """
         place = os.fsencode(self.script)
         return f"{self.name}:{self.script.name}-{digest.sha256(place)[:8]}"
 
@@ -59,7 +61,7 @@ class ScriptedAgent(CommandAgent):
         return None
 
     def start(self, brief: Brief) -> Turn:
-        """Start the player; raise ``ScriptError`` before anything runs if the script is invalid."""
+        """Start the script player. Raise ``ScriptError`` before anything runs if the script is invalid."""
         self._load()
         return super().start(brief)
 

@@ -1,7 +1,7 @@
-"""``python -m agent_harness.agents.scripted [--check] FILE``: plays one turn of a script, or only validates it.
+"""``python -m agent_harness.agents.scripted [--check] FILE``: plays one turn of a script, or only validates the script.
 
-The prompt is read from stdin; the occasion comes from the ``HARNESS_*`` variables of the command seam. Exit status:
-that of the script, 0 at its end, 1 if a step fails, 2 for a bad script, 3 if no entry fits the occasion.
+The prompt is read from stdin; the other facts about the turn come from ``HARNESS_*`` variables. Exit status: that of
+the script, 0 at its end, 1 if a step fails, 2 for an invalid script, 3 if no entry fits the turn.
 """
 
 import os
@@ -16,7 +16,7 @@ USAGE = "usage: python -m agent_harness.agents.scripted [--check] FILE"
 
 
 def main(words: list[str], environ: Mapping[str, str]) -> int:
-    """Play or check the script in ``words``; return the exit status."""
+    """Play or check the script given in ``words``; return the exit status."""
     files = [word for word in words if word != "--check"]
     if len(files) != 1 or files[0].startswith("-"):
         _complain(USAGE)
@@ -69,7 +69,9 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Give up in a fix round without an entry; report an error anywhere else."""
+    """Report that no entry is left: as the agent's text after a failed check, otherwise as an error. Return the exit
+    status.
+    """
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")
         return 0

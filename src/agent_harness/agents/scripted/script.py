@@ -1,6 +1,6 @@
-"""Script of the scripted agent: its form, its errors, and the choice of an entry. Pure but for ``load``.
+"""Script of the scripted agent: its format, its errors, and the selection of an entry. Only ``load`` accesses the disk.
 
-``docs/scripted-agent.md`` describes the format; ``verbs.py`` defines the verbs.
+``docs/scripted-agent.md`` describes the format; ``VERBS`` lists the verbs, which ``stage.py`` runs.
 """
 
 import difflib
@@ -68,7 +68,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Keys of one verb; ``short`` is the key of a bare value."""
+    """Keys of one script verb. ``short`` is the key for a bare value."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +76,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield the problems of the verb's value, each with the position after the verb's name."""
+        """Yield the problems of the verb's value, each starting with the position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -91,7 +91,7 @@ class Verb:
                 yield f": {need.replace('|', ' or ')!r} is missing"
 
     def named(self, value: Any) -> Mapping[str, Any] | None:
-        """Return the value as keys; ``None`` if its form does not fit this verb."""
+        """Return the verb's value as a mapping of keys; ``None`` if its form does not fit this verb."""
         if value is None:
             return {}
         if self.short is not None and self.keys[self.short] is _event:
@@ -148,11 +148,11 @@ VERBS: Mapping[str, Verb] = {
     "end": Verb(keys={"message": _text}, short="message"),
     "exit": Verb(keys={"status": _count}, short="status", needs=("status",)),
 }
-"""Verbs of a script."""
+"""All verbs of a script."""
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and its keys; ``sh`` is ``run``."""
+    """Return a valid step as its verb and its keys; the verb ``sh`` becomes ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -185,7 +185,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """The script cannot be played; the message names file, entry and key, ``problems`` has all of them."""
+    """Error of an invalid script. The message names file, entry and key; ``problems`` contains all problems."""
 
     code = "script"
 
@@ -198,7 +198,7 @@ class ScriptError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptOptions:
-    """Options of a script, in ``agent:``."""
+    """Options of a script, from its ``agent:`` section."""
 
     prefixes: bool = False  # print [CMD:RUN] and its like
     tool_events: bool = True  # emit tool_call and tool_result events
@@ -210,7 +210,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """One item of ``turns:``: its condition, its number of uses, its steps."""
+    """One entry of ``turns:``: its condition, its number of uses, its steps."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -220,7 +220,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A whole valid script."""
+    """A complete, valid script."""
 
     path: Path
     options: ScriptOptions
@@ -240,7 +240,7 @@ class Occasion:
     prompt: str = field(default="", repr=False)
 
     def fits(self, when: Mapping[str, tuple[Any, ...]]) -> bool:
-        """Return True if every condition names this occasion."""
+        """Return True if the turn meets every condition."""
         return all(
             any(text in self.prompt for text in wanted) if key == "prompt_contains" else getattr(self, key) in wanted
             for key, wanted in when.items()
@@ -252,7 +252,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the occasion and is not used up."""
+    """Return the first entry that fits the turn and has uses left; ``None`` if there is none."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry
@@ -260,7 +260,7 @@ def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> Scrip
 
 
 def load(path: Path) -> Script:
-    """Return the script of a YAML or JSON file; raise ``ScriptError``."""
+    """Return the script in a YAML or JSON file. Raise ``ScriptError`` if the script is invalid."""
     found = _parsed(path)
     problems = list(_problems(found))
     if problems:

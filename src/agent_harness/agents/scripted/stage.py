@@ -1,6 +1,6 @@
-"""Stage of a script: stdout with text and events, the project folder, the shell; and memory between turns.
+"""Environment of a playing script: stdout for text and events, the project folder, a shell, and memory between turns.
 
-Each verb does its work on the stage; its values are valid by then: ``script`` has the table.
+Each verb is run here, after ``script`` has validated its values.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Used entries of a script in one project, and the sessions of each feature there.
+    """Used entries of a script in one project, and the sessions of each feature in the project.
 
-    It is stored in the repository's git folder, so that no rollback of the work tree removes it.
+    The file is in the repository's git directory, so a rollback of the work tree does not remove it.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Memory:
 
     @classmethod
     def open(cls, project: Path, script: Path) -> "Memory":
-        """Return the stored memory; an empty one if it is missing or damaged."""
+        """Return the stored memory of a script; an empty memory if the file is missing or damaged."""
         name = hashlib.sha256(f"{project.resolve()}\0{script.resolve()}".encode()).hexdigest()[:16]
         path = _folder(project) / f"{name}.json"
         try:
@@ -44,14 +44,14 @@ class Memory:
             return cls(path)
 
     def attempt(self, feature: int | None, session: int) -> int:
-        """Return the number of this session on this feature, counted from 1."""
+        """Return the number of this session among the sessions on this feature, counted from 1."""
         known = self.sessions.setdefault(str(feature), [])
         if session not in known:
             known.append(session)
         return known.index(session) + 1
 
     def use(self, key: str) -> None:
-        """Count one use of an entry, durably, before it is played: a killed turn has used it."""
+        """Store one more use of an entry before the entry is played, so that a killed turn counts as a use."""
         self.uses[key] = self.uses.get(key, 0) + 1
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(f".{os.getpid()}")
@@ -89,7 +89,7 @@ class Stage:
         self._calls = 0
 
     def text(self, text: str) -> None:
-        """Print text; a line that could pass for an event is wrapped into one."""
+        """Print text. A line that looks like an event is sent as a text event."""
         for line in text.split("\n"):
             if line.lstrip().startswith("{"):
                 self.event({"type": "text", "text": line})
@@ -97,25 +97,25 @@ class Stage:
                 self.raw(line.encode("utf-8", "replace") + b"\n")
 
     def event(self, record: Mapping[str, object]) -> None:
-        """Print one event of the command seam."""
+        """Print one event of the command interface."""
         self.raw(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def prefix(self, kind: str, payload: object = "") -> None:
-        """Print one prefixed line, if the script asks for prefixes."""
+        """Print one prefixed line, if the script's options enable prefixes."""
         if self.options.prefixes:
             self.text(f"[{kind}] {payload}".rstrip())
 
     def raw(self, data: bytes) -> None:
-        """Write bytes to stdout at once."""
+        """Write bytes to stdout and flush."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def path(self, name: str) -> Path:
-        """Return a path of the project."""
+        """Return the path of a file in the project."""
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Announce a tool call; return its id."""
+        """Report a tool call; return its id."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -130,9 +130,9 @@ class Stage:
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command in the project and show it, its output and its exit status, as agents do.
+        """Run a shell command in the project; print the command, its output and its exit status as agents do.
 
-        Returns its status, 124 after the timeout. Does not wait for background children.
+        Return its exit status, 124 after the timeout. Background processes are not waited for.
         """
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
@@ -176,7 +176,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class TurnEnds(Exception):
-    """The script ends this turn with an exit status."""
+    """Raised if the script ends this turn with an exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -184,11 +184,11 @@ class TurnEnds(Exception):
 
 
 class CannotPlay(Exception):
-    """A step does not fit the project, e.g. it claims a feature that does not exist."""
+    """Raised if a step does not fit the project, for example if it claims a feature that does not exist."""
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Do one step; raise ``TurnEnds`` or ``CannotPlay``."""
+    """Run one step of a script. Raise ``TurnEnds`` if the script ends the turn, ``CannotPlay`` if the step fails."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -287,7 +287,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report 429 and 529 as refusals to wait for; end the turn for any other error of an API."""
+    """Report status 429 and 529 as a rate limit; end the turn for any other API error."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -364,7 +364,7 @@ def _number(stage: Stage, one: object) -> int:
     if one != "this":
         return int(str(one))
     if stage.occasion.feature is None:
-        raise CannotPlay("`this` means the feature of the session, and this session has none")
+        raise CannotPlay("`this` means the session's feature, but this session has no feature")
     return stage.occasion.feature
 
 
@@ -372,12 +372,14 @@ def _test_file(stage: Stage, feature: int) -> str:
     text = stage.path(stage.options.features).read_text(encoding="utf-8")
     found = test_file_of(text, feature)
     if not found:
-        raise CannotPlay(f"{stage.options.features} names no test_file for feature {feature}")
+        raise CannotPlay(f"{stage.options.features} has no test_file for feature {feature}")
     return found
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return the command for one feature's tests: the script's, else that of ``.harness.yaml``, else plain pytest."""
+    """Return the test command for a feature: the script's, else that of ``.harness.yaml``, else the default pytest
+    command.
+    """
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
     return wanted.replace("{test_file}", _test_file(stage, feature))
 
@@ -394,12 +396,12 @@ def _configured(settings: Path) -> str | None:
 
 
 def test_file_of(text: str, feature: int) -> str | None:
-    """Return the test file of a feature, or ``None`` if the feature is missing or names none."""
+    """Return the test file of a feature; ``None`` if the feature is missing or has no test file."""
     return next((found.get("test_file") for _, found in _features(text) if found.get("id") == feature), None)
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """Return the text with ``passes`` of these features set; raise ``KeyError`` for a missing one."""
+    """Return the JSON text with ``passes`` set for these features. Raise ``KeyError`` for a missing feature."""
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)
@@ -407,7 +409,7 @@ def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
 
 
 def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the position in the list, and the value, of each feature in the text."""
+    """Yield each feature in the JSON text with its index in the list."""
     listed = jsontext.loads(text).get("features")
     for place, found in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(found, dict):

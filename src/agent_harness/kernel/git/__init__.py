@@ -1,4 +1,4 @@
-"""Git, run so that nothing in the repository runs code in the harness's calls or hides a change from it."""
+"""Git calls in which nothing in the repository can run code or hide a change from the harness."""
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers

@@ -1,4 +1,4 @@
-"""One long-lived ``git cat-file`` process that answers questions about objects, one after the other."""
+"""One long-lived ``git cat-file`` process that answers queries about git objects, one after the other."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ from agent_harness.kernel.clock import scaled
 __all__ = ["Batch", "Found"]
 
 SECONDS = 600.0
-"""Limit for one answer."""
+"""Time limit for one answer of ``git cat-file``, in seconds."""
 
 BLOCK = 1 << 16
 KINDS = (b"commit", b"tree", b"blob", b"tag")
 
 
 class Found(NamedTuple):
-    """An existing object."""
+    """An existing git object: its id, kind and size in bytes."""
 
     oid: str
     kind: str
@@ -30,7 +30,9 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """Answers about objects until it is closed. Names are resolved again for each question."""
+    """A ``git cat-file`` process that answers queries about objects until closed. Each query resolves its name
+    again.
+    """
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -48,16 +50,20 @@ class Batch:
         self._until = 0.0
 
     def look(self, name: str) -> Found | None:
-        """Return id, kind and size of the object that a revision names; ``None`` if there is none."""
+        """Return the id, kind and size of the object that a revision refers to; ``None`` if the object does not
+        exist.
+        """
         return self._asked("info", name)
 
     def read(self, name: str) -> tuple[Found, bytes] | None:
-        """Return the object as ``look`` does, with its content."""
+        """Return id, kind, size and content of the object that a revision refers to; ``None`` if the object does not
+        exist.
+        """
         found = self._asked("contents", name)
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """End the process. It has nothing to lose."""
+        """Kill the ``git cat-file`` process, which has no unsaved state."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -92,7 +98,9 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output. ``TimedOut`` if none comes, ``UnsafeTree`` if the process has ended."""
+        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, ``UnsafeTree`` if the process
+        has ended.
+        """
         output = self._process.stdout
         assert output is not None
         waiting = select.poll()
@@ -111,4 +119,4 @@ def _write(process: "subprocess.Popen[bytes]", line: bytes) -> None:
 
 
 def _gone() -> UnsafeTree:
-    return UnsafeTree("git cat-file ended: an object of the repository cannot be read", hint="git fsck")
+    return UnsafeTree("git cat-file exited: an object in the repository cannot be read", hint="git fsck")

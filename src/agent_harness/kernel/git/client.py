@@ -1,11 +1,11 @@
-"""One repository: questions, and careful changes of its refs.
+"""One git repository: queries, and safe changes of its refs.
 
-Every call runs through a view (``kernel/git/isolated.py``), so that nothing that was written into the repository
-(settings, hooks, attributes, filters, index flags) runs code in the harness's calls or hides a change. The user's own
-global and system settings stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
+Every call runs through a view (``kernel/git/isolated.py``). So nothing written into the repository (settings, hooks,
+attributes, filters, index flags) can run code in a harness call or hide a change. The user's global and system settings
+stay in force. Source: ``tasklist.md`` 11, ``features.md`` C04, C25, C30, C31.
 
-Pushing needs settings of the repository: where its remotes are, and how to reach them. Record them before an agent
-starts, and push with that record::
+A push needs settings of the repository: the remotes' addresses, and how to reach the remotes. Record these settings
+before an agent starts, and push with the record::
 
     trusted = git.record_config()            # before the agent: JSON-able, to be held in memory
     ...
@@ -42,23 +42,23 @@ from agent_harness.kernel.git.settings import Settings
 __all__ = ["IDENTITY", "Git"]
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Author of commits if the user has no git identity, and of all private commits."""
+"""Author of commits if the user has no git identity, and author of all private harness commits."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
-"""Commands of git that need an identity."""
+"""Git commands that need an author identity."""
 
 ENTERING = frozenset(
     {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
 ) | {*("reset", "restore", "revert", "rm", "stash", "status", "switch", "cherry-pick")}
-"""Commands that may look into submodules."""
+"""Git commands that may enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Commands that compare stored objects, and would skip submodules if ``.gitmodules`` asks for it."""
+"""Git commands that compare stored objects and would skip submodules if ``.gitmodules`` asked for that."""
 
 
 class Git:
-    """One repository. An object that was made before ``git init`` works as soon as there is a repository."""
+    """One git repository. An object created before ``git init`` works as soon as the repository exists."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -70,12 +70,12 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """True if the root lies in the work tree of a repository."""
+        """True if the root lies in the work tree of a git repository."""
         return self._found() is not None
 
     @property
     def repository(self) -> Repository:
-        """Folders of the repository; ``UnsafeTree`` outside of one."""
+        """Folders of the git repository. Raises ``UnsafeTree`` if the root is not in a repository."""
         found = self._found()
         if found is None:
             raise UnsafeTree(f"{self.root} is not in a git repository", hint="git init")
@@ -87,24 +87,26 @@ class Git:
         return self._repository
 
     def top(self) -> Path:
-        """Return the top folder of the work tree."""
+        """Return the top folder of the git work tree."""
         return self.repository.top
 
     def git_dir(self) -> Path:
-        """Return the folder that holds HEAD and the index of this work tree."""
+        """Return the folder that contains HEAD and the index of this work tree."""
         return self.repository.git_dir
 
     def shared_dir(self) -> Path:
-        """Return the folder that holds refs and objects: one for all linked work trees of a repository."""
+        """Return the folder that contains refs and objects, shared by all linked work trees of a repository."""
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
-        """Return the path of the root below the top, without slashes at its ends; empty at the top itself."""
+        """Return the root's path relative to the top of the work tree, without outer slashes; empty at the top
+        itself.
+        """
         relative = os.path.relpath(self.root, self.top())
         return b"" if relative == os.curdir else os.fsencode(relative)
 
     def file(self, path: bytes) -> bytes:
-        """Return the full path of a path that is relative to the top."""
+        """Return the absolute path of a file, given relative to the top of the work tree."""
         return os.path.join(os.fsencode(self.top()), path)
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -117,7 +119,10 @@ class Git:
         check: bool = True,
         timeout_seconds: float = 120.0,
     ) -> bytes:
-        """Return the output of a git command. ``GitFailed`` if it fails and ``check`` is set; also ``TimedOut``."""
+        """Run a git command and return its output.
+
+        Raise ``GitFailed`` if the command fails and ``check`` is set, and ``TimedOut`` after ``timeout_seconds``.
+        """
         with self.view() as view:
             variables = dict(env or {})
             if words[0] in COMMITTING:
@@ -132,11 +137,11 @@ class Git:
         return done.stdout
 
     def text(self, *words: str, check: bool = True, timeout_seconds: float = 120.0) -> str:
-        """Return the output of a git command as text, without white space at its ends."""
+        """Run a git command and return its output as text, stripped of white space at both ends."""
         return os.fsdecode(self.run(*words, check=check, timeout_seconds=timeout_seconds)).strip()
 
     def ok(self, *words: str, timeout_seconds: float = 120.0) -> bool:
-        """Return True if a git command ends with exit status 0."""
+        """Return True if a git command exits with status 0."""
         try:
             self.run(*words, timeout_seconds=timeout_seconds)
         except GitFailed:
@@ -145,10 +150,10 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a view: the harness's settings over the repository's HEAD and index, with the rules of ``info/exclude``.
+        """Open a view: the harness's settings with the repository's HEAD, index and ``info/exclude`` rules.
 
-        Within this context all calls of this thread share one view. Descriptors of ``inherit`` stay open in git; with
-        them the view is a new one.
+        Within this context, all calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open;
+        if there are any, a new view is created.
         """
         shared = getattr(self._open, "view", None)
         if shared is not None and not inherit:
@@ -163,13 +168,17 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of commits, trees and blobs; it starts a process only if their files are not enough."""
+        """Open a reader of commits, trees and blobs. The reader starts a process only if the repository's files are not
+        enough.
+        """
         with Objects(self.repository, self._batch) as objects:
             yield objects
 
     @contextmanager
     def _batch(self) -> Iterator[Batch]:
-        """Open the batch of the current view; without one, a batch of a new view that no other call shares."""
+        """Open the ``git cat-file`` process of the current view. Without a view, open a new view that no other call
+        shares.
+        """
         shared = getattr(self._open, "view", None)
         if shared is not None:
             yield shared.batch()
@@ -179,18 +188,18 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Take the lock on this work tree and a temporary folder, for operations that must not run twice at a time."""
+        """Lock this work tree and create a temporary folder, for operations that must not run concurrently."""
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
     def repository_text(self, name: str) -> str:
-        """Return the text of a file of ``.git/info``; empty if there is none."""
+        """Return the text of a file in ``.git/info``; empty if the file is missing."""
         return locate.text_of(self.shared_dir() / "info" / name)
 
     # ---- questions ---------------------------------------------------------------------------------------------
 
     def look(self) -> Head:
-        """Return commit, tree and branch of HEAD."""
+        """Return the commit, tree and branch of HEAD."""
         with suppress(AskGit), self.objects() as objects:
             commit, branch = checked_out(self.repository)
             tree = objects.named(commit, "tree") if commit else None
@@ -207,33 +216,35 @@ class Git:
             return Head(None, None, os.fsdecode(branch.stdout).strip())
 
     def head(self) -> str | None:
-        """Return the commit that is checked out; ``None`` on a branch without a commit."""
+        """Return the checked-out commit; ``None`` on a branch without a commit."""
         return self.look().commit
 
     def branch(self) -> str | None:
-        """Return the full name of the branch that is checked out; ``None`` on a detached HEAD."""
+        """Return the full name of the checked-out branch; ``None`` if HEAD is detached."""
         branch = self.look().branch
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or a revision names; ``None`` if there is none."""
+        """Return the commit that a ref or revision refers to; ``None`` if there is no such commit."""
         with self.objects() as objects:
             return objects.named(name)
 
     def refs_below(self, folder: str) -> dict[str, str]:
-        """Return the refs whose names begin with this text, which ends in a slash, and their objects."""
+        """Return the refs below ``folder``, which must end in a slash, with their object ids."""
         with suppress(AskGit):
             return refs_in(self.repository, folder)
         lines = self.text("for-each-ref", "--format=%(objectname) %(refname)", folder).splitlines()
         return {ref: oid for oid, _, ref in (line.partition(" ") for line in lines)}
 
     def tree_of(self, commit: str) -> str:
-        """Return the tree of a commit."""
+        """Return the tree id of a commit."""
         with self.objects() as objects:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the differences from HEAD, in index and files, like ``git status``; index flags hide nothing."""
+        """Return the changes in index and work tree since HEAD, like ``git status``. Index flags cannot hide a
+        change.
+        """
         with self.room() as room:
             found = self._scan(room)
         letters = {path: letters.replace(".", " ") for path, letters in found.letters.items()}
@@ -241,7 +252,7 @@ class Git:
         return [PathChange(letters[path], os.fsdecode(path)) for path in sorted(letters)]
 
     def dirty(self) -> bool:
-        """Return True if anything is not committed, except ignored files."""
+        """Return True if the work tree or the index contains uncommitted changes, apart from ignored files."""
         return bool(self.status())
 
     def _scan(self, room: OperationLock) -> git_status.Scan:
@@ -254,7 +265,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``newer`` reaches ``older``; a commit is its own ancestor."""
+        """Return True if ``older`` is an ancestor of ``newer`` or the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -264,7 +275,7 @@ class Git:
         return self.ok("merge-base", "--is-ancestor", base, tip)
 
     def commits_between(self, base: str | None, tip: str) -> list[Commit]:
-        """Return the commits that ``tip`` reaches and ``base`` does not, newest first."""
+        """Return the commits that are reachable from ``tip`` but not from ``base``, newest first."""
         if base == tip:
             return []
         words = ("rev-list", "--no-commit-header", "--format=%H%x00%s%x00%an <%ae>%x00", tip)
@@ -272,20 +283,20 @@ class Git:
         return [Commit(*(text.strip("\n") for text in fields[at : at + 3])) for at in range(0, len(fields) - 1, 3)]
 
     def differences(self, base: str | None, tip: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the differences between the files of two commits or trees, sorted by path.
+        """Return the files that differ between two commits or trees, sorted by path.
 
-        ``base`` of ``None`` is empty. ``GitFailed`` if one of them does not exist.
+        If ``base`` is ``None``, compare with an empty tree. Raise ``GitFailed`` if a commit or tree does not exist.
         """
         with self.objects() as objects:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
     def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
-        """Return the paths that differ between two commits or trees; a rename is a removal and an addition."""
+        """Return the paths that differ between two commits or trees. A rename is a removal and an addition."""
         found = self.differences(base, tip)
         return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
     def show(self, commit: str, path: str) -> bytes | None:
-        """Return the stored content of a file in a commit; ``None`` if there is no file of that name."""
+        """Return a file's content in a commit; ``None`` if the commit has no file at this path."""
         with self.objects() as objects:
             tree = objects.named(commit, "tree")
             entry = objects.at(tree, os.fsencode(path)) if tree else ABSENT
@@ -293,23 +304,28 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the tree without entries, which is created if missing."""
+        """Return the id of the empty tree, which is created if missing."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
-        """Return the name of a merge, rebase or the like that waits to be finished."""
+        """Return the name of an unfinished operation, such as a merge or a rebase; ``None`` if there is none."""
         found = locate.operation_under_way(self.repository)
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master; C25."""
+        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master (features.md
+        C25).
+        """
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
         names = (origin.removeprefix("refs/remotes/origin/"), wished, "main", "master")
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of a branch (by default the one checked out), by the repository's settings."""
+        """Return the push target of a branch from the repository's settings; ``None`` if none is set.
+
+        The default is the checked-out branch.
+        """
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
         remote, merge = found.get(f"branch.{name}.remote"), found.get(f"branch.{name}.merge")
@@ -318,7 +334,7 @@ class Git:
         return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits after ``base`` up to ``tip`` that a remote has, by its tracking refs."""
+        """Return the commits after ``base`` up to ``tip`` that exist on a remote, according to the tracking refs."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -326,28 +342,32 @@ class Git:
     # ---- changes -----------------------------------------------------------------------------------------------
 
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
-        """Move one ref, only if it is at ``old``: an empty text means that it must not exist, ``None`` anything.
+        """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``.
 
-        ``new`` of ``None`` deletes it. A symbolic ref itself is written, not its target.
+        Fail if the ref is not at ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips the
+        comparison. A symbolic ref itself is written, not its target.
         """
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
 
     def commit_tree(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Create a commit object with the user's identity that no ref names yet."""
+        """Create a commit object with the user's identity and return its id. No ref points to the new commit yet."""
         words = [word for parent in parents for word in ("-p", parent)]
         variables = self.identity_variables()
         return os.fsdecode(self.run("commit-tree", tree, *words, input=message.encode(), env=variables)).strip()
 
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
-        """Return the variables for the author and committer: as given, else the user's, else the harness's."""
+        """Return the environment variables that set the author and committer of a git commit.
+
+        The identity is the given one, else the user's, else the harness's.
+        """
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
         return {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in parts}
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """User's name and address, read once; the harness's if none are set."""
+        """Name and email address of the user, read once; the harness's if the user has set none."""
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -355,26 +375,29 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return every setting by its key in lower case, the repository's too. Read them, never run them."""
+        """Return all git settings, including the repository's, by key in lower case. No setting is run."""
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of filters that attributes ask for and only the repository's settings define.
+        """Return the names of filters that attributes use and only the repository's own settings define.
 
-        The harness's calls skip them: such files are taken as they are in the work tree. Preflight says so.
+        Harness calls do not run these filters: such files are read as they are in the work tree. The preflight warns
+        about them.
         """
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
-        """Return True if git accepts the repository under its own settings. Nothing of it is run."""
+        """Return True if git accepts the repository with the repository's own settings. No code of the repository is
+        run.
+        """
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the repository's settings, hooks and info files as they are now, for a later restore. JSON-able."""
+        """Return the repository's current settings, hooks and info files as a JSON-able record, for a later restore."""
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
-        """Return every setting that the person's git has here, for a comparison with another moment."""
+        """Return all current git settings of the user in this repository, for a later comparison."""
         return settings.now(self.repository)
 
     def push(
@@ -385,9 +408,9 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Push with the user's global settings, and with those of the repository only as they were recorded.
+        """Push with the user's global settings and the recorded settings of the repository.
 
-        Without a record only the remote's addresses are used, as they are now. No hook runs, nothing is forced.
+        Without a record, only the remote's current addresses are used. No hook runs, and the push is never forced.
         ``served_by`` is the git command that answers on the remote side.
         """
         words = ("push", "--porcelain", *([f"--receive-pack={served_by}"] if served_by else []))
@@ -402,7 +425,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch under the rules of ``push``; without ``tags`` no tag is fetched."""
+        """Fetch from a remote under the same rules as ``push``; without ``tags`` no tag is fetched."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)
@@ -410,7 +433,7 @@ class Git:
     def remote_refs(
         self, remote: str, *, recorded: Mapping[str, list[str]] | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return branches and tags of a remote and their commits, asked now; none if it cannot be reached."""
+        """Query a remote and return its branches and tags with their commits; empty if the remote is unreachable."""
         listed = self._transfer(("ls-remote", "--heads", "--tags"), remote, (), recorded, timeout_seconds)
         rows = (line.partition("\t") for line in listed.message.splitlines()) if listed.ok else ()
         return {ref.removesuffix("^{}"): sha for sha, tab, ref in rows if tab}
@@ -418,9 +441,9 @@ class Git:
     def remote_refs_like(
         self, remote: str, pattern: str, *, served_by: str | None = None, timeout_seconds: float
     ) -> dict[str, str]:
-        """Return all refs of a remote that match a pattern, and their commits.
+        """Query a remote and return all refs that match a pattern, with their commits.
 
-        ``GitFailed`` if it cannot be reached.
+        Raise ``GitFailed`` if the remote is unreachable.
         """
         words = ("ls-remote", "--refs", *([f"--upload-pack={served_by}"] if served_by else []))
         listed = self._transfer(words, remote, (pattern,), None, timeout_seconds)
@@ -449,7 +472,7 @@ class Git:
 
 
 def _letter(old: TreeEntry, new: TreeEntry) -> str:
-    """Return git's status letter: added, deleted, modified, or type changed."""
+    """Return git's status letter of a changed file: added, deleted, modified, or type changed."""
     if ABSENT in (old, new):
         return "A" if old == ABSENT else "D"
     return "M" if old.mode[:2] == new.mode[:2] else "T"

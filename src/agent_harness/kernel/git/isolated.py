@@ -1,15 +1,14 @@
-"""Git under the harness's settings: a view is a git directory over the refs and objects of a repository.
+"""Git calls under the harness's settings: a view is a separate git directory over a repository's refs and objects.
 
 Anyone who works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``. Git then runs the
-filters, file system monitor, hooks and drivers that they name. A list that switches each of these off by name would
-never be complete. So a view leaves the repository's settings out as a whole: git reads the configuration, the
-attributes and the ignore rules of the view's folder. Only refs, objects and reflogs come from the repository, through
-links. The user's global and system settings stay in force, except for those that run code or hide a change.
+filters, file system monitors, hooks and drivers in these files. A list that disables each of them would never be
+complete. So a view replaces the repository's settings: git reads the configuration, attributes and ignore rules of the
+view's folder. Only refs, objects and reflogs come from the repository, through symbolic links. The user's global and
+system settings stay in force, except for settings that run code or hide a change.
 
-* A view that *follows* uses the repository's HEAD and index: for questions about refs and history.
-* A view that is *detached* has its own HEAD and an index that the caller names: for work with files.
-* A *raw* view converts nothing: a file becomes an object byte for byte, whatever the attributes and settings say about
-  line endings, encodings and filters.
+* A view that *follows* uses the repository's HEAD and index, for queries about refs and history.
+* A *detached* view has its own HEAD, and the caller sets its index, for work with files.
+* A *raw* view converts nothing: each file is stored byte for byte, without line ending, encoding or filter rules.
 """
 
 import os
@@ -43,11 +42,11 @@ __all__ = [
 ]
 
 OLDEST_GIT = (2, 36)
-"""The first git whose ``cat-file`` takes commands: one process answers every question about objects."""
+"""Oldest supported git version: its ``cat-file`` accepts commands, so one process answers all queries about objects."""
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
-"""Default limit for a call of git."""
+"""Default time limit for a git call, in seconds."""
 
 LINKS = ("refs", "packed-refs", "reftable", "logs", "objects", "worktrees", "lfs", "shallow")
 FORMAT_KEYS = ("extensions.objectformat", "extensions.refstorage")
@@ -55,7 +54,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""HEAD of a view that needs none."""
+"""Value of HEAD in a view whose HEAD is not used."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 
@@ -108,9 +107,9 @@ def _disk_of(place: str) -> str | None:
 
 
 class GitFailed(UnsafeTree):
-    """A git command ended with an error; ``status`` and ``stderr`` say more.
+    """Error of a failed git command, with its exit status in ``status`` and its output in ``stderr``.
 
-    If a file in ``place`` could not be written, the message names the disk and its free space.
+    If a file in ``place`` could not be written, the message states the disk and its free space.
     """
 
     code = "git_failed"
@@ -127,7 +126,9 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """A context that creates the folder of a view and removes it; ``call`` runs git in it."""
+    """Context manager that creates the folder of a git view and removes the folder at the end; ``call`` runs git in the
+    view.
+    """
 
     def __init__(
         self,
@@ -141,10 +142,11 @@ class IsolatedView:
         settings: Iterable[tuple[str, str]] = (),
         inherit: Sequence[int] = (),
     ) -> None:
-        """Set up a view; ``head`` makes a detached one: a commit, or ``ref: refs/heads/…`` if there is none.
+        """Set up a view of a repository. ``head`` makes the view detached: a commit, or ``ref: refs/heads/…`` without a
+        commit.
 
-        ``excludes`` and ``more_excludes`` stand for ``info/exclude`` and the file of ``core.excludesFile``.
-        ``settings`` come before the harness's, which win; descriptors of ``inherit`` stay open in git.
+        ``excludes`` replaces ``info/exclude``; ``more_excludes`` replaces the file of ``core.excludesFile``. The
+        harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open.
         """
         self.repository = repository
         self._head = head
@@ -178,7 +180,9 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the process that answers questions about objects, started on first use; it ends with the view."""
+        """Return the process that answers queries about objects. The process starts on first use and ends with the
+        view.
+        """
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -197,9 +201,10 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run git to its end. ``GitFailed`` if it fails and ``check`` is set, ``TimedOut`` if it runs too long.
+        """Run a git command in the view until it ends, and return the completed process.
 
-        ``transfers`` as for ``execute``.
+        Raise ``GitFailed`` if the command fails and ``check`` is set, and ``TimedOut`` after the time limit.
+        ``transfers`` has the same meaning as for ``execute``.
         """
         tree = work_tree or str(self.repository.top)
         place = cwd if cwd and os.path.isdir(cwd) else tree
@@ -231,9 +236,9 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` inside the repository's git directory, created if missing.
+    """Return the folder ``harness`` in the repository's git directory, created if missing.
 
-    ``UnsafeTree`` if something else has that name: a link would lead writes elsewhere.
+    Raise ``UnsafeTree`` if the path exists and is not a folder: a symbolic link would redirect writes.
     """
     folder = f"{repository.git_dir}/harness"
     try:
@@ -242,15 +247,15 @@ def own_folder(repository: Repository) -> str:
         if os.path.islink(folder) or not os.path.isdir(folder):
             raise UnsafeTree(f"{folder} is not a folder", hint=f"move {folder} away") from None
     except OSError as error:
-        hint = "check who owns the repository; in a sandbox, allow writing to it (codex: --add-dir .git)"
+        hint = "check who owns the repository; in a sandbox, allow write access to .git (codex: --add-dir .git)"
         raise UnsafeTree(f"{folder} cannot be created: {error.strerror}", hint=hint) from None
     return folder
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return scope, key and value of every setting git has here, the repository's too. Reading runs nothing.
+    """Return scope, key and value of all git settings, including the repository's. Nothing in the settings is run.
 
-    If git refuses the repository, its settings files are read separately, as far as they can be parsed.
+    If git refuses the repository, read its settings files separately, as far as they can be parsed.
     """
     words = ("config", "--null", "--list", "--show-scope", "--includes")
     places = {"GIT_DIR": str(repository.git_dir), "GIT_WORK_TREE": str(repository.top)}
@@ -270,7 +275,7 @@ def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
-    """Return the text of a git configuration file with these keys and values."""
+    """Return the text of a git configuration file that contains these keys and values."""
     lines = []
     for key, value in settings:
         section, _, rest = key.partition(".")
@@ -281,7 +286,9 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment without ``GIT_*``, plus the variables that keep git quiet, local and in one locale."""
+    """Return the environment for git calls: without ``GIT_*``, plus variables that make git non-interactive and
+    local.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
         "LC_ALL": "C",
@@ -305,9 +312,9 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in its own session: no terminal to ask on; its whole group is killed after the time limit.
+    """Run git in its own session, without a terminal, and return the completed process.
 
-    One with ``transfers`` is ended by ``end_transfers`` too.
+    Kill its whole process group after the time limit. ``end_transfers`` also ends calls with ``transfers``.
     """
     command = [_git(), *words]
     process = subprocess.Popen(
@@ -337,20 +344,20 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` that threads of this process wait for; they have then failed."""
+    """End each ``git push`` and ``git fetch`` that a thread of this process waits for. Each ended command fails."""
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
 
 
 def write(path: str, text: str) -> None:
-    """Write a new file; text that was decoded from bytes of another encoding becomes these bytes again."""
+    """Write text to a new file. Bytes that could not be decoded as text are written unchanged."""
     with open(path, "wb") as file:
         file.write(os.fsencode(text))
 
 
 def id_bytes(repository: Repository) -> int:
-    """Return the length of the object ids of a repository, in bytes."""
+    """Return the length of a repository's object ids, in bytes."""
     return 32 if ("extensions.objectformat", "sha256") in _format(repository) else 20
 
 
@@ -371,7 +378,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings that git derives from the disk at ``git init``; ``folder`` is a folder on that disk."""
+    """Return the settings that ``git init`` derives from the file system of ``folder``."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)
@@ -389,7 +396,7 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the settings without which git cannot read the objects and refs, or others cannot read new ones."""
+    """Return the repository's format settings that git needs to read its objects and refs, and to share new ones."""
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

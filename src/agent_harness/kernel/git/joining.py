@@ -1,9 +1,9 @@
-"""Work put on another base as objects: a merge of trees, and local commits on top of a remote's new commits.
+"""Merge and rebase without a work tree: a merge of trees, and local commits rebased onto a remote's new commits.
 
-A push goes forward only. New commits of the remote are fetched under a private ref, and the local commits are made
-again on top of them: a rebase that cannot stop half-way. Each commit is merged with its new base, from its own first
-parent, and made again with its author and message. A conflict is a return value, not a state of the repository. Nothing
-here moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
+A push never rewrites the remote branch. New commits of the remote are fetched to a private ref, and the local commits
+are recreated on top of them: a rebase that cannot stop half-way. Each commit is merged with its new base, starting from
+its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
+function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
 """
 
 import os
@@ -21,16 +21,17 @@ __all__ = ["Joined", "Merged", "PushTarget", "merged", "on_top_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """Result of a merge of trees; if there is a conflict, the tree holds the markers."""
+    """Result of a merge of trees. If there are conflicts, the files in the tree contain conflict markers."""
 
     tree: str
     conflicts: tuple[str, ...] = ()
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return ``head`` with the changes of ``commit`` since ``base``; ``union`` files keep the lines of both.
+    """Return the merge of ``head`` with the changes from ``base`` to ``commit``.
 
-    All three are commits or trees; a ``base`` of ``None`` has no files.
+    All three are commits or trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both
+    sides.
     """
     if head == base:
         return Merged(tree=git.tree_of(commit))
@@ -49,9 +50,9 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Push target of a branch, and the settings for it, recorded before any agent ran.
+    """Push target of a branch, with the settings for the push, which were recorded before an agent ran.
 
-    Without a record only the remote's addresses are used, as they are now.
+    Without a record, only the remote's current addresses are used.
     """
 
     remote: str
@@ -59,7 +60,9 @@ class PushTarget:
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Push the commit, forward only. A refusal, or an unreachable remote, is a result and not an exception."""
+        """Push a commit without force and return the result. A refusal or an unreachable remote is a result, not an
+        exception.
+        """
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
         except HarnessError as error:
@@ -67,7 +70,10 @@ class PushTarget:
         return Pushed(ok=done.ok, rejected=done.rejected, message=redact(done.message).strip()[-500:])
 
     def incoming(self, git: Git, ref: str) -> str:
-        """Return the commit of the remote's branch, fetched by way of ``ref``. ``HarnessError`` if the fetch fails."""
+        """Fetch the remote's branch through the temporary ref ``ref`` and return its commit.
+
+        Raise ``HarnessError`` if the fetch fails.
+        """
         found = git.fetch(self.remote, f"+{self.branch}:{ref}", recorded=self.recorded)
         theirs = git.commit_of(ref)
         if not found.ok or theirs is None:
@@ -78,7 +84,7 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """New tip, and the new commit for each old one; or the reason why the two lines cannot be joined."""
+    """Result of a rebase: the new tip and the new commit for each old commit, or the reason for the failure."""
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -86,18 +92,18 @@ class Joined:
 
 
 class _Apart(Exception):
-    """A commit conflicts with its new base."""
+    """Raised if a commit conflicts with its new base."""
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
-    """Return the commits of ``tip`` that ``base`` does not hold, oldest first, made again on top of ``base``.
+    """Rebase the commits of ``tip`` that are not in ``base`` onto ``base``, oldest first, and return the result.
 
-    The line stays straight: a merge becomes one commit. Exception: a merge that only closes a chain that begins at its
-    first parent, as when several are landed; such a chain is made again, and the merge over it.
+    History stays linear: a merge becomes one commit. Exception: a merge that only closes a chain of commits that starts
+    at its first parent, as after several merged items. Such a chain and its merge are both recreated.
     """
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
-        return Joined(problem="the two have no commit in common")
+        return Joined(problem="the local and the remote branch have no common commit")
     renamed: dict[str, str] = {}
     new = base
     try:
@@ -109,7 +115,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
                 renamed[commit] = _remade(git, commit, git.tree_of(new), [before, new])
             new = renamed[commit]
     except _Apart as apart:
-        return Joined(problem=f"{apart} conflicts with the remote")
+        return Joined(problem=f"commit {apart} conflicts with the remote branch")
     return Joined(tip=new, renamed=renamed)
 
 
@@ -123,7 +129,7 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the tree of ``onto`` with the changes of ``commit``; ``_Apart`` if there is a conflict."""
+    """Return the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` if there is a conflict."""
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -131,7 +137,7 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return the commit made again with its author, time and message, on other parents and with another tree."""
+    """Return a copy of a commit with other parents and another tree, but the original author, time and message."""
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -1,7 +1,7 @@
-"""Location of a repository, found by looking at the folders, without git and without reading its settings.
+"""Search for a repository by its folders, without running git and without reading the repository's settings.
 
-The settings of a repository can say that its files are elsewhere (``core.worktree``), and anyone who works in it can
-write them. The folder that holds ``.git`` is the top, whatever the settings say.
+A repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
+write these settings. The folder that contains ``.git`` is the top, whatever the settings say.
 """
 
 import os
@@ -28,7 +28,7 @@ __all__ = [
     "text_of",
 ]
 DETACHED = "detached"
-"""Value instead of a branch name when HEAD is detached."""
+"""Value used instead of a branch name if HEAD is detached."""
 OPERATIONS = {
     "MERGE_HEAD": ("a merge", "git merge --abort"),
     "rebase-merge": ("a rebase", "git rebase --abort"),
@@ -38,7 +38,7 @@ OPERATIONS = {
     "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
-"""Files of git for an unfinished operation: its name for people, and the command that ends it."""
+"""Git's files for an unfinished operation, each with the operation's display name and the command that ends it."""
 
 OPERATION_FILES = (
     *OPERATIONS,
@@ -48,14 +48,14 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One path that differs. ``status`` is one letter between commits, two as in ``git status`` for a work tree."""
+    """One changed path. ``status`` has one letter between commits, and two, as in ``git status``, for a work tree."""
 
     status: str
     path: str
 
 
 class Commit(NamedTuple):
-    """One commit of a range."""
+    """One commit of a commit range."""
 
     sha: str
     subject: str
@@ -64,7 +64,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """State of HEAD."""
+    """State of HEAD: commit, tree and branch."""
 
     commit: str | None  # None on a branch without a commit
     tree: str | None
@@ -72,7 +72,7 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch."""
+    """Push target of a branch: the remote, the branch there, and the local tracking ref."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
@@ -81,7 +81,7 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch. A refusal, or an unreachable remote, is recorded and raises nothing."""
+    """Result of a push or a fetch. A refusal or an unreachable remote is recorded in the result, not raised."""
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -90,7 +90,7 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The three folders of a work tree."""
+    """The three folders of a git repository: top of the work tree, git directory, and shared directory."""
 
     top: Path
     git_dir: Path  # HEAD and the index
@@ -98,12 +98,12 @@ class Repository:
 
     @property
     def folders(self) -> tuple[Path, Path, Path]:
-        """All three folders."""
+        """All three folders of the repository: work tree, git directory and shared directory."""
         return self.top, self.git_dir, self.shared_dir
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree holds this folder; ``None`` outside of one."""
+    """Return the repository whose work tree contains the folder ``start``; ``None`` if there is none."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -113,13 +113,16 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the project's folders to an agent in a workspace of a parallel run, which may not change them."""
+    """Return the project's repository folders, which an agent in a workspace of a parallel run may not change.
+
+    Empty outside a workspace.
+    """
     found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
 
 
 def operation_under_way(repository: Repository) -> tuple[str, str] | None:
-    """Return the unfinished operation as a name for people, and the command that ends it."""
+    """Return the display name of an unfinished operation, and the command that ends it; ``None`` if there is none."""
     for name, words in OPERATIONS.items():
         if os.path.lexists(repository.git_dir / name):
             return words
@@ -127,7 +130,7 @@ def operation_under_way(repository: Repository) -> tuple[str, str] | None:
 
 
 def branches_elsewhere(repository: Repository) -> set[str]:
-    """Return the full names of the branches that other work trees of the repository have checked out."""
+    """Return the full names of the branches that are checked out in other work trees of the repository."""
     heads = [repository.shared_dir / "HEAD", *(repository.shared_dir / "worktrees").glob("*/HEAD")]
     others = [head for head in heads if head.parent != repository.git_dir]
     texts = [text_of(head) for head in others]
@@ -155,9 +158,9 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file; empty if it is missing, unreadable, or not a regular file.
+    """Return the text of a small file; empty if the file is missing, unreadable, or not a regular file.
 
-    An agent may have put a pipe there, on which a reader would wait for ever.
+    A pipe is not opened, because reading a pipe could block forever.
     """
     try:
         if not os.path.isfile(path):

@@ -1,14 +1,13 @@
-"""Refs and objects of a repository, read from its files when these are enough, without a process.
+"""Refs and objects of a repository, read directly from its files, without a git process if possible.
 
-HEAD, loose refs and ``packed-refs`` are read as git writes them: a file that holds one object id, or for HEAD the name
-of a ref. Everything else is left to git (``AskGit``): another format of refs, a symbolic ref that is not HEAD, a link,
-a name that git would refuse, a ref of one work tree alone. Loose objects are read from their files, also in a
-repository that this one borrows from; all others by one git process that answers many questions.
+HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id or, for HEAD, the name of a ref. For
+everything else, ``AskGit`` is raised and git is called: another ref format, a symbolic ref other than HEAD, a symbolic
+link, an invalid name, a ref of one work tree. Loose objects are read from their files, also from alternate object
+folders. One git process reads all other objects.
 
-Content is trusted only if its bytes have the digest in its name. History and trees are computed from the objects
-themselves: a commit's tree and parents, the files of a tree, the differences between two trees. So a question costs no
-process if the objects are loose. If they are packed, all questions within an opened view (``kernel/git/isolated.py``)
-cost one process.
+Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
+objects themselves. So a query needs no process if the objects are loose. If the objects are packed, all queries within
+an opened view (``kernel/git/isolated.py``) share one process.
 """
 
 import hashlib
@@ -54,11 +53,14 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """The files are not enough; git must be asked."""
+    """Raised if the repository's files are not enough to answer a query and git must be called."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
-    """Return object id and branch of HEAD: no id on a branch without a commit, no branch on a detached HEAD."""
+    """Return the object id and the branch of HEAD.
+
+    The id is ``None`` on a branch without a commit; the branch is ``None`` if HEAD is detached.
+    """
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
     if content is None:
@@ -70,7 +72,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id in a ref, given by its full name; ``None`` if there is no such ref."""
+    """Return the object id of a ref, given by its full name; ``None`` if the ref does not exist."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -79,7 +81,7 @@ def tip(repository: Repository, ref: str) -> str | None:
 
 
 def refs_in(repository: Repository, folder: str) -> dict[str, str]:
-    """Return the refs whose names begin with this text, which ends in a slash, and their object ids."""
+    """Return the refs below ``folder``, which must end in a slash, with their object ids."""
     _refuse_other_formats(repository)
     found: dict[str, str] = {}
     for line in _packed_refs(repository).split(b"\n"):
@@ -101,10 +103,10 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def read_regular(path: str | os.PathLike[str], *, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file; ``None`` if nothing, or a folder, is there.
+    """Return the content of a regular file; ``None`` if the path does not exist or is a folder.
 
-    ``AskGit`` for a link, which is not followed, and for a larger file. ``UnsafeTree`` for a pipe or the like, on which
-    git would wait.
+    Raise ``AskGit`` for a symbolic link and for a file larger than ``most_bytes``. Raise ``UnsafeTree`` for other file
+    types, such as a pipe, because git would block.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -144,24 +146,24 @@ def _object_id(content: bytes) -> str:
 
 
 def _refuse_other_formats(repository: Repository) -> None:
-    """Raise ``AskGit`` if refs are not kept as files."""
+    """Raise ``AskGit`` if the repository does not store refs as files."""
     if "refstorage" in text_of(repository.shared_dir / "config").lower():
         raise AskGit
 
 
 class TreeEntry(NamedTuple):
-    """One entry of a tree."""
+    """One entry of a git tree: its mode and object id."""
 
     mode: str  # six digits, as git prints it; ``FOLDER`` for a tree
     oid: str
 
 
 ABSENT = TreeEntry("000000", "")
-"""Value for a missing entry."""
+"""Value for a missing tree entry."""
 
 
 class Objects:
-    """A context in which objects of one repository are read."""
+    """Context manager for reading the objects of one repository."""
 
     def __init__(self, repository: Repository, open_batch: Callable[[], AbstractContextManager[Batch]]) -> None:
         self._repository = repository
@@ -178,9 +180,9 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit, or tree, that a revision names; ``None`` if there is none.
+        """Return the id of the commit or tree that a revision refers to; ``None`` if there is none.
 
-        A full name of a ref means this ref and no other of a similar name.
+        A full ref name refers to exactly this ref, never to a ref with a similar name.
         """
         try:
             return self._named_in_files(name, kind)
@@ -189,16 +191,16 @@ class Objects:
             return found.oid if found else None
 
     def tree_of(self, name: str) -> str:
-        """Return the id of the tree of a commit, or of a tree itself. ``GitFailed`` if there is none."""
+        """Return the tree id of a commit or tree. Raise ``GitFailed`` if neither exists."""
         found = self.named(name, "tree")
         if found is None:
             raise GitFailed("rev-parse", 128, f"fatal: {name} is not a commit or a tree")
         return found
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return kind and content of an object, by its id or by any other name; ``None`` if there is none.
+        """Return the kind and content of an object, given by id or revision; ``None`` if the object does not exist.
 
-        ``GitFailed`` if the content does not match its id.
+        Raise ``GitFailed`` if the content does not match the object's id.
         """
         try:
             return self._loose(name)
@@ -212,7 +214,7 @@ class Objects:
         return found.kind, content
 
     def size(self, name: str) -> int | None:
-        """Return the size of a blob in bytes, by its id or by any other name; ``None`` if there is no such blob."""
+        """Return the size of a blob in bytes, given by id or revision; ``None`` if the blob does not exist."""
         try:
             kind, content = self._loose(name)
         except AskGit:
@@ -221,11 +223,11 @@ class Objects:
         return len(content) if kind == "blob" else None
 
     def parents(self, commit: str) -> list[str]:
-        """Return the parents of a commit as it was made."""
+        """Return the original parents of a commit, ignoring replacements and grafts."""
         return _parents(self._content(commit, "commit"))
 
     def tree(self, oid: str) -> dict[bytes, TreeEntry]:
-        """Return the entries of one folder, by name; the empty text is the id of an empty folder."""
+        """Return the entries of one tree object, by name. An empty id stands for an empty folder."""
         if oid in self._trees:
             return self._trees[oid]
         try:
@@ -236,7 +238,7 @@ class Objects:
         return found
 
     def at(self, tree: str, path: bytes) -> TreeEntry:
-        """Return the entry of a tree at a path; ``ABSENT`` if there is none."""
+        """Return the tree entry at a path; ``ABSENT`` if there is none."""
         found = TreeEntry(FOLDER, tree)
         for part in path.split(b"/"):
             if found.mode != FOLDER:
@@ -245,7 +247,7 @@ class Objects:
         return found
 
     def differences(self, old: str, new: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-        """Return the differences between the files of two trees, sorted by path: (old entry, new entry)."""
+        """Return the old and new entry of each file that differs between two trees, sorted by path."""
         found: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
         left = [(b"", old, new)] if old != new else []
         while left:
@@ -303,7 +305,10 @@ class Objects:
         return tip(self._repository, name)
 
     def _loose(self, oid: str) -> tuple[str, bytes]:
-        """Return kind and content of a loose object; ``AskGit`` if it is not loose, large, or does not match its id."""
+        """Return the kind and content of a loose object.
+
+        Raise ``AskGit`` if the object is not loose, too large, or does not match its id.
+        """
         if not FULL_ID.fullmatch(oid):
             raise AskGit
         packed = read_regular(self._repository.shared_dir / "objects" / oid[:2] / oid[2:], most_bytes=LOOSE_BYTES)
@@ -320,7 +325,9 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return the file of a loose object of a repository that this one borrows from."""
+        """Return the file content of a loose object in an alternate object folder. Raise ``AskGit`` if there is
+        none.
+        """
         if self._lenders is None:
             listed = (
                 read_regular(self._repository.shared_dir / "objects/info/alternates", most_bytes=LOOSE_BYTES) or b""
@@ -361,7 +368,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a mode as git shows it, even if an old version has written it."""
+    """Return a file mode as git prints it, even if an old git version stored a different value."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

@@ -1,19 +1,17 @@
-"""The folder ``harness`` in a git directory: one operation at a time, its temporary files, and kept indexes.
+"""The folder ``harness`` in a git directory: a lock for one operation at a time, temporary files, and stored indexes.
 
-The lock is a kernel lock that git's processes inherit: when the harness is killed in the middle of an operation, the
-next one starts after the last git process of the killed one has ended. Temporary folders that are found when the lock
-is held belong to operations that are over.
+The lock is a kernel lock that git processes inherit. If the harness is killed during an operation, the next operation
+starts after the last git process of the killed operation has ended. Temporary folders found under the lock belong to
+ended operations.
 
-A kept index is a file whose name is its SHA-256. An index stores, next to names and object ids, the size, the times and
-the inode of each file when its content was read. These can be forged, so an index is trusted only under a digest that
-the harness holds itself. If it is missing or altered, everything is read again. Files that changed in the very second
-in which an index was read are read again whatever their times say: most builds of git compare times by whole seconds,
-so that a file which is changed again within that second, to the same size and with its old modification time put back,
-looks unchanged.
+The name of a stored index is its SHA-256 digest. An index records the size, times and inode of each file. An agent can
+forge these values, so an index is trusted only under a digest that the harness itself recorded. If the index is missing
+or altered, all files are read again. Files that changed in the same second in which the index was read are also read
+again: most git builds compare times by whole seconds. Otherwise a later change in that second could go unnoticed, if
+the size is equal and the modification time was reset.
 
-Git makes ``NAME.lock`` beside a file while it writes it. Nobody removes the lock of a process that was killed, and git
-then refuses for ever. Such a lock is taken away only on proof: no process has it open, and no git runs in the
-repository.
+Git creates ``NAME.lock`` while it writes the file ``NAME``. If git is killed, the lock stays and git refuses to write.
+The harness removes such a lock only if no process has the lock open and no git process runs in the repository.
 """
 
 import hashlib
@@ -60,7 +58,7 @@ LOCKING = "locking"
 
 
 class StoredEntry(NamedTuple):
-    """One entry of an index."""
+    """One entry of a git index."""
 
     path: bytes
     mode: int
@@ -69,7 +67,7 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list[StoredEntry] | None:
-    """Return the entries in order; ``None`` if only git can read the file, or a part of it lies elsewhere."""
+    """Return the entries of an index in order; ``None`` if only git can read the file or if the index is split."""
     with open(index, "rb") as file:
         content = file.read()
     try:
@@ -83,7 +81,7 @@ def stored_entries(index: str | os.PathLike[str], *, id_bytes: int = 20) -> list
 
 
 def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntry], int]:
-    """Return the entries, and the offset of their end."""
+    """Return the entries of an index, and the offset of their end."""
     found: list[StoredEntry] = []
     at, fixed = HEADER.size, FIXED + id_bytes + 2
     number, short = struct.Struct(">I").unpack_from, struct.Struct(">H").unpack_from
@@ -100,7 +98,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the present second by the clock of the disk that holds this folder."""
+    """Return the current second by the clock of the file system that contains this folder."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -110,9 +108,9 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return mode and object id of the entries that changed in or after this second; ``None`` if unknown.
+    """Return the mode and object id of index entries that changed in or after ``second``; ``None`` if unknown.
 
-    Costs nothing if the index is older than that.
+    If the index is older than ``second``, return an empty result without reading the index.
     """
     if os.stat(index).st_mtime < second:
         return {}
@@ -123,7 +121,10 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until the lock is gone, or remove it if nobody holds it; ``UnsafeTree`` if it stays held."""
+    """Wait until a git lock file disappears; remove the lock file if no process holds it.
+
+    Raise ``UnsafeTree`` if the lock stays held.
+    """
     until = time.monotonic() + scaled(HELD_SECONDS)
     while True:
         try:
@@ -135,12 +136,12 @@ def await_lock(repository: Repository, lock: str) -> None:
             return
         if time.monotonic() > until:
             hint = f"if no git command is running here, remove {lock} and try again"
-            raise UnsafeTree(f"another git command holds {lock}", hint=hint)
+            raise UnsafeTree(f"another git command holds the lock {lock}", hint=hint)
         time.sleep(0.02)
 
 
 def _nobody_holds(repository: Repository, lock: str) -> bool:
-    """Return True if the process list proves it; False without a list, or if a process hides its files."""
+    """Return True only if the process list proves that no process holds the lock."""
     if not os.path.isdir(f"{PROCESSES}/self"):
         return False
     places = tuple(os.fsencode(path) for path in (repository.top, repository.git_dir, repository.shared_dir))
@@ -167,7 +168,10 @@ def _may_hold(process: str, lock: bytes, places: tuple[bytes, ...]) -> bool:
 
 
 class OperationLock:
-    """A context: holds the lock and a temporary folder. ``LockBusy`` if another operation does not end in time."""
+    """Context manager that holds the lock and a temporary folder for one git operation.
+
+    Raises ``LockBusy`` if another operation does not end in time.
+    """
 
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -191,13 +195,13 @@ class OperationLock:
         os.close(self.lock)
 
     def path(self, name: str) -> str:
-        """Return the path for a temporary file of this operation."""
+        """Return the path of a temporary file of this operation."""
         return f"{self.folder}/{name}"
 
     def copy_of_index(self, name: str) -> str | None:
-        """Return a copy of the repository's index as it is now; ``None`` if there is none yet.
+        """Copy the repository's current index and return the path of the copy; ``None`` if there is no index.
 
-        Git looks for the shared part of a split index beside it, so that part is copied too.
+        The shared part of a split index is copied too, because git expects it in the same folder.
         """
         copy = self.path(name)
         try:
@@ -213,7 +217,9 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Keep an index and return the digest to get it back with; the newest few are kept."""
+        """Store a copy of an index and return its digest, by which ``kept`` finds the copy. Only the newest few
+        stay.
+        """
         digest = _digest(index)
         folder = f"{self._parent}/index"
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -224,7 +230,7 @@ class OperationLock:
         return digest
 
     def kept(self, digest: str, name: str) -> str | None:
-        """Return a copy of a kept index; ``None`` if it is missing or was altered."""
+        """Return a copy of a stored index; ``None`` if the stored index is missing or was altered."""
         kept = f"{self._parent}/index/{digest}"
         is_plain = digest.isalnum() and os.path.isfile(kept) and not os.path.islink(kept)
         if not is_plain or _digest(kept) != digest:
@@ -236,7 +242,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Note that git may lock these refs now, so that locks left by a crash are recognised."""
+        """Record the refs that git may lock in this context, so that locks left after a crash are recognised."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -245,10 +251,10 @@ class OperationLock:
 
 
 def copy_index(source: str, target: str) -> None:
-    """Copy an index with its modification time.
+    """Copy an index together with its modification time.
 
-    Git reads again each file that is not older than its index. With a copy younger than the original, git would take
-    files as unchanged that changed right after they were read.
+    Git reads a file again if the file is not older than its index. If the copy were newer than the original, git could
+    miss a change made right after the original was written.
     """
     shutil.copyfile(source, target)
     times = os.stat(source)
@@ -256,9 +262,9 @@ def copy_index(source: str, target: str) -> None:
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Make this file the index of the repository, under git's own lock; the file is gone afterwards.
+    """Move a file to the repository's index, under git's index lock.
 
-    ``UnsafeTree`` if another program holds the index lock.
+    Raise ``UnsafeTree`` if another program holds the index lock.
     """
     lock, target = f"{repository.git_dir}/index.lock", f"{repository.git_dir}/index"
     while True:
@@ -279,12 +285,15 @@ def _locked(path: str) -> int:
         raise UnsafeTree(f"{path} cannot be opened: {error.strerror}", hint=f"move {path} away") from None
     if not await_kernel_lock(lock, scaled(LOCK_SECONDS)):
         os.close(lock)
-        raise LockBusy(f"another operation on this work tree holds {path}", hint="wait for it to end")
+        raise LockBusy(
+            f"another operation on this work tree holds the lock {path}",
+            hint="wait until that operation ends, then try again",
+        )
     return lock
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove the leftovers of ended operations: their folders, and an index lock made from there."""
+    """Remove the remains of ended operations: their folders, and index locks made from these folders."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -307,7 +316,7 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove locks on the noted refs that are not older than the note: the operation that made both is over."""
+    """Remove locks on the recorded refs that are not older than the record; the operation that made them has ended."""
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]
@@ -327,7 +336,7 @@ def _digest(path: str) -> str:
 
 
 def _drop_oldest(folder: str) -> None:
-    """Keep the indexes that were used last, by access time, which the harness sets itself."""
+    """Remove all stored indexes except for the most recently used ones."""
     entries = sorted(os.scandir(folder), key=lambda entry: entry.stat(follow_symlinks=False).st_atime_ns)
     for entry in entries[:-KEPT_INDEXES]:
         os.unlink(entry.path)

@@ -1,7 +1,7 @@
-"""Files that this process prints into, such as the log of ``nohup harness run > run.log``.
+"""Files into which this process prints, such as the log of ``nohup harness run > run.log``.
 
-They are not part of anybody's work: a walk of the work tree skips them, so that they are never stashed, committed, or
-rolled back; source: ``faces.md`` FIX-1. A file is recognised by device and inode, whatever its name.
+These files belong to no task: a scan of the work tree skips them, so they are never stashed, committed or rolled back.
+A file is recognised by device and inode, whatever its name. Source: ``faces.md`` FIX-1.
 """
 
 import os
@@ -16,16 +16,16 @@ __all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
-"""Comment before the line of such a file, so that the line can be removed again."""
+"""Comment line before the ignore rule of an output file, so that the rule can be found and removed."""
 
 _noted: set[str] = set()  # files that the programs behind this process's pipes write
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore the files below the top that this process prints into.
+    """Make git ignore the files below the top folder into which this process prints.
 
-    For the start of a run: also looks behind a pipe, into which ``tee`` writes. A line in ``.git/info/exclude`` tells
-    other processes, such as an agent that commits everything.
+    Call at the start of a run. This also finds files behind a pipe, as with ``tee``. A line in ``.git/info/exclude``
+    hides the files from other processes, such as an agent that commits everything.
     """
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
@@ -33,21 +33,23 @@ def keep_out_of_sight(repository: Repository) -> None:
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the printed files below this folder, relative to it. Costs two system calls if there are none."""
+    """Return the output files of this process below ``top``, relative to ``top``. If there are none, two system calls
+    suffice.
+    """
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
     return frozenset(name.removeprefix(start) for path in paths if (name := os.fsencode(path)).startswith(start))
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line to the repository's own ignore rules, if it is missing; the ``note`` stands before it."""
+    """Add a line, preceded by ``note``, to the repository's own ignore rules, if the line is missing."""
     add(_rules(repository), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add missing lines to a file of ignore rules, after the ``note``; return True if there were any.
+    """Add missing lines, preceded by ``note``, to a file of ignore rules; return True if any were missing.
 
-    Existing content stays byte for byte, and the new lines have the same line ends.
+    Existing content stays byte for byte, and new lines use its line endings.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -65,10 +67,10 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 
 
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
-    """Remove these lines from a file of ignore rules; return the lines found there.
+    """Remove lines from a file of ignore rules; return the lines that were found.
 
-    With ``printed``, also those of files that runs have printed into. A file that holds nothing else is removed;
-    without ``write`` nothing is changed.
+    ``printed`` also removes the rules for output files of runs. A file that becomes empty is deleted. Without ``write``
+    nothing is changed.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -103,7 +105,9 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the path of a regular file that a process has open under this number."""
+    """Return the path of the regular file that a process has open under a descriptor number; ``None`` for other
+    files.
+    """
     with suppress(OSError):
         if process == "self":
             found = os.fstat(stream)
@@ -119,7 +123,7 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Return the path of an open file: by /proc, else by F_GETPATH of macOS. ``OSError`` if neither works."""
+    """Return the path of an open file, from /proc or on macOS from F_GETPATH. Raise ``OSError`` if neither works."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
@@ -131,7 +135,7 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield files open in processes of this job that read this process's output; none without /proc."""
+    """Yield files that processes of this job have open while they read this process's output; none without /proc."""
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

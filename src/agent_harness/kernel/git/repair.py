@@ -1,10 +1,10 @@
-"""Restore of git's own files, from before an agent worked, if git cannot read them now.
+"""Restore of git's own files to their state before the agent worked, if git can no longer read them.
 
-    locks                          made meanwhile and held by nobody: moved away; older ones are a person's, and stay
-    HEAD, the branch, packed-refs  as they were; of packed-refs what can still be read counts too
-    the index                      as it was; the files of the work tree stay
+lock files                     new locks that no process holds are moved away; older locks are the user's and stay
+HEAD, the branch, packed-refs  restored; from packed-refs, entries that can still be read are added
+the index                      restored; the files of the work tree stay
 
-What is replaced is kept in ``harness/left`` of the git directory. Source: ``docs/recovery.md``, "The end of a turn".
+Replaced files are kept in ``harness/left`` in the git directory. Source: ``docs/recovery.md``, "The end of a turn".
 """
 
 import os
@@ -30,7 +30,7 @@ LOCK = ".lock"
 
 @dataclass(frozen=True, kw_only=True)
 class GitFiles:
-    """State of git's files that ``put_right`` restores."""
+    """Recorded state of git's own files, which ``put_right`` restores."""
 
     repository: Repository
     commit: str | None  # that was checked out
@@ -42,7 +42,9 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the files as they are now; ``None`` outside of git, or if git cannot read them already."""
+    """Return the current state of git's own files; ``None`` outside a repository, or if git already cannot read
+    them.
+    """
     if not git.is_repository:
         return None
     repository = git.repository
@@ -64,7 +66,7 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Restore the files that git can no longer read, and move new locks away; return one line for each action."""
+    """Restore git's files that git can no longer read, and move new locks away; return one line for each action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -81,7 +83,9 @@ def put_right(before: GitFiles) -> list[str]:
 
 
 def damage(repository: Repository) -> tuple[str, str] | None:
-    """Return the part of HEAD or packed-refs that git cannot read, and a command that helps; ``None`` for nothing."""
+    """Return a message about an unreadable HEAD or packed-refs file, and a command that repairs it; ``None`` if both
+    are fine.
+    """
     path, packed = _head(repository), _packed(repository)
     if not _is_sound(path, _bytes(path), repository):
         return f"git cannot read {path}", f"echo 'ref: refs/heads/main' >{shlex.quote(path)}  # or another branch"
@@ -93,14 +97,14 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps replaced files, created if missing; a link in its path is removed."""
+    """Return the folder that keeps replaced git files, created if missing. A symbolic link in its path is removed."""
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
 
 
 def locks(repository: Repository) -> Iterator[tuple[str, int, int]]:
-    """Yield every lock of git on HEAD, the index, refs and settings: its path, its inode and its time."""
+    """Yield the path, inode and time of each git lock file on HEAD, the index, refs and settings."""
     for folder in dict.fromkeys((os.fspath(repository.git_dir), os.fspath(repository.shared_dir))):
         yield from _stamps(os.path.join(folder, name) for name in os.listdir(folder))
     for place, _, names in os.walk(repository.shared_dir / "refs"):
@@ -119,7 +123,7 @@ def _free_locks(before: GitFiles) -> Iterator[str]:
         if each not in before.locks:
             own_folder(before.repository)
             await_lock(before.repository, each[0])
-            yield f"{each[0]} was left behind, and is moved away"
+            yield f"{each[0]} was an abandoned lock file and was moved away"
 
 
 def _put_refs_back(before: GitFiles) -> Iterator[str]:
@@ -134,8 +138,8 @@ def _put_refs_back(before: GitFiles) -> Iterator[str]:
             is_shared = path.startswith(f"{before.repository.shared_dir}/")
             files.own_place(path, os.fspath(before.repository.shared_dir if is_shared else before.repository.git_dir))
             files.replace(path, back, mode=0o644, follow=False)
-        where = f"; what was there is kept in {kept}" if kept else ""
-        yield f"{path} could not be read by git, and is put back{where}"
+        where = f"; the unreadable file is kept in {kept}" if kept else ""
+        yield f"{path} was unreadable for git and was restored{where}"
 
 
 def _is_sound(path: str, content: bytes | None, repository: Repository) -> bool:
@@ -156,7 +160,7 @@ def _is_id(content: bytes | None) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return the refs as they were, plus those of the damaged file whose objects exist."""
+    """Return the content for packed-refs: the recorded refs, plus refs of the damaged file whose objects exist."""
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]
@@ -181,7 +185,7 @@ def _put_index_back(before: GitFiles) -> Iterator[str]:
             os.utime(index, ns=(before.index_time_ns, before.index_time_ns))  # as old as its entries
         if before.index is None or view.call("ls-files", "-z", index=index, check=False).returncode:
             view.call("read-tree", before.commit or "--empty", index=index)
-    yield f"{index} could not be read by git, and is put back; what was there is kept in {kept}"
+    yield f"{index} was unreadable for git and was restored; the unreadable file is kept in {kept}"
 
 
 def _set_aside(repository: Repository, path: str) -> str | None:
@@ -205,7 +209,7 @@ def _branch_file(repository: Repository, branch: str) -> list[str]:
 
 
 def _bytes(path: str) -> bytes | None:
-    """Return the content of a file; ``None`` if it is missing or not a plain file."""
+    """Return the content of a file; ``None`` if the file is missing or not a regular file."""
     if not os.path.isfile(path) or os.path.islink(path):
         return None
     with open(path, "rb") as file:

@@ -1,8 +1,8 @@
-"""Settings of a repository: read, compared, and in force only for pushing and fetching, as recorded.
+"""Settings of a repository: read and compared, and used only for pushes and fetches, as recorded.
 
-Hooks, aliases and filters stay off in every call. A transfer needs the addresses of the remotes and the way to reach
-them, and these settings may name programs (``core.sshCommand``, ``credential.helper``). So they come from a record that
-was made before an agent ran, never from the file as it is now. The user's own settings stay in force.
+Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, and
+such settings may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made
+before an agent ran, never from the current file. The user's own settings stay in force.
 """
 
 import hashlib
@@ -33,14 +33,14 @@ __all__ = [
     "values",
 ]
 RECORDED = re.compile(r"(remote|branch|url|http|https|credential|ssh|push)\.|core\.(sshcommand|gitproxy|askpass)$")
-"""Settings of a repository that a push needs."""
+"""Pattern of the repository settings that a push needs."""
 
 PROTOCOLS = "file:git:http:https:ssh"
 VARIABLES = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY"),
 )
-"""Variables of the user that reach git, since a connection to a remote may need them."""
+"""Environment variables of the user that are passed to git, because a connection to a remote may need them."""
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
@@ -60,7 +60,9 @@ def transfer(
     now: Mapping[str, list[str]],
     timeout_seconds: float,
 ) -> Pushed:
-    """Return the result of ``git push`` or ``git fetch``. Without a record use only the remote's present addresses."""
+    """Run ``git push`` or ``git fetch`` and return the result. Without a record, use only the remote's current
+    addresses.
+    """
     addresses = re.compile(rf"remote\.{re.escape(remote)}\.(url|pushurl|fetch)$")
     source, wanted = (now, addresses) if recorded is None else (recorded, RECORDED)
     settings = [(key, value) for key, found in source.items() if wanted.match(key) for value in found]
@@ -78,16 +80,16 @@ def transfer(
 
 
 def values(repository: Repository) -> dict[str, str]:
-    """Return every setting by its key in lower case, the repository's too."""
+    """Return all git settings, including the repository's, by key in lower case."""
     return {key: value for _, key, value in settings_of(repository)}
 
 
 Settings = dict[tuple[str, str], list[str]]
-"""Every setting of the person's git, by scope and key. Hooks and info files, as digests, have the scope ``file``."""
+"""Git settings of the user, by scope and key. The scope ``file`` contains the digests of hooks and info files."""
 
 
 def now(repository: Repository) -> Settings:
-    """Return the settings of all scopes, hooks and info files as they are now."""
+    """Return the current settings of all scopes, with the current hooks and info files."""
     found: Settings = {}
     for scope, key, value in settings_of(repository):
         found.setdefault((scope, key), []).append(value)
@@ -101,13 +103,13 @@ def are_readable(repository: Repository) -> bool:
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository, by its own settings."""
+    """Return True if git accepts the folder as a repository, under the repository's own settings."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:
-    """Return the repository's own settings, hooks and info files as they are now. JSON-able."""
+    """Return the repository's own current settings, hooks and info files as a JSON-able record."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
@@ -116,7 +118,7 @@ def record(repository: Repository) -> dict[str, list[str]]:
 
 
 def _own_files(repository: Repository) -> dict[str, list[str]]:
-    """Return hooks and info files of the repository by name, each with the digest of its content."""
+    """Return the digests of the repository's hooks and info files, by name."""
     found: dict[str, list[str]] = {}
     hooks = [f"hooks/{path.name}" for path in (repository.shared_dir / "hooks").glob("*")]
     for name in (*RECORDED_FILES, *hooks):
@@ -127,9 +129,9 @@ def _own_files(repository: Repository) -> dict[str, list[str]]:
 
 
 def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
-    """Return content and mode of the repository's settings and hooks, by name below its shared folder.
+    """Return the content and mode of the repository's settings files and hooks, by name below its shared folder.
 
-    A link has its text as content and no mode, since its target is not the repository's.
+    For a symbolic link, the content is the link's text and the mode is ``None``, because its target lies elsewhere.
     """
     shared = os.fspath(repository.shared_dir)
     hooks = os.path.join(shared, "hooks")
@@ -147,7 +149,10 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore a file as it is in ``before``; return the path of the replaced file, empty if there was none."""
+    """Restore one settings file or hook from ``before``, and move the current file to ``aside``.
+
+    Return the new path of the moved file; empty if there was none.
+    """
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
     where = ""
@@ -168,7 +173,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of filters that attributes ask for and only the repository's own settings define."""
+    """Return the names of filters that attributes use and only the repository's own settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -179,9 +184,9 @@ def local_filters(repository: Repository) -> list[str]:
 
 
 def closed_submodules(view: IsolatedView) -> dict[str, str]:
-    """Return variables that keep git from entering submodules, whatever ``.gitmodules`` asks for.
+    """Return environment variables that keep git from entering submodules, whatever ``.gitmodules`` says.
 
-    A submodule has its own settings, and a git that runs there obeys them.
+    A submodule has its own settings, and a git process in the submodule would use them.
     """
     keys = [
         key.decode("utf-8", "surrogateescape")
@@ -196,7 +201,7 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options for each existing ``.gitmodules`` file: in work tree, index, commit."""
+    """Yield the ``git config`` options to read each existing ``.gitmodules``: in the work tree, the index and HEAD."""
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file
@@ -209,7 +214,7 @@ def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
 
 
 def _index_may_hold_modules(repository: Repository) -> bool:
-    """Return False only if the index holds uncompressed names and ``.gitmodules`` is not among them."""
+    """Return False only if the index contains uncompressed names without ``.gitmodules``."""
     try:
         content = (repository.git_dir / "index").read_bytes()
     except FileNotFoundError:

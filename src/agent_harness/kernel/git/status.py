@@ -1,6 +1,6 @@
-"""Differences between the work tree and an index: one walk of git, read into lists of paths.
+"""Differences between the work tree and an index, read from one ``git status`` call into lists of paths.
 
-Paths are bytes, as the file system has them, relative to the top of the work tree.
+Paths are bytes, as in the file system, relative to the top of the work tree.
 """
 
 import os
@@ -40,19 +40,19 @@ __all__ = [
 ]
 
 GITLINK = "160000"
-"""Mode of an entry that names a commit of another repository."""
+"""Mode of an entry that refers to a commit of another repository."""
 
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""Time for a first walk; if it takes longer, the cause is checked before a second one."""
+"""Time limit of the first scan, in seconds. If the scan takes longer, pipes are looked for before a second scan."""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
 
 @dataclass(slots=True)
 class Scan:
-    """Result of one walk."""
+    """Result of one scan of the work tree."""
 
     changed: list[bytes] = field(default_factory=list)  # there, and not as in the index
     intended: list[bytes] = field(default_factory=list)  # among them: in the index with `git add -N` only
@@ -66,15 +66,15 @@ class Scan:
 
     @property
     def clean(self) -> bool:
-        """True if the work tree equals the index, except for ignored files and other repositories."""
+        """True if the work tree equals the index, apart from ignored files and nested repositories."""
         return not (self.changed or self.deleted or self.untracked or self.unmerged)
 
     def every_path(self) -> Iterator[bytes]:
-        """Return the paths of files that differ from the index."""
+        """Return the paths of all files that differ from the index."""
         return chain(self.changed, self.deleted, self.untracked)
 
     def without(self, paths: Set[bytes]) -> "Scan":
-        """Return a copy in which these files do not differ from the index."""
+        """Return a copy of the scan without the changes of these files."""
         names = ("changed", "intended", "deleted", "untracked", "unmerged")
         kept = {name: [path for path in getattr(self, name) if path not in paths] for name in names}
         staged = [(letter, path) for letter, path in self.staged if path not in paths]
@@ -84,7 +84,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One line of an index or a tree."""
+    """One entry of an index or a tree: mode, object id and path."""
 
     mode: str
     oid: str
@@ -92,7 +92,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Own folders cannot be read, so that their content is unknown. Those of other users are skipped."""
+    """Error for folders of this user that cannot be read. Unreadable folders of other users are skipped."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -101,9 +101,9 @@ class ClosedFolder(UnsafeTree):
 
 
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
-    """Walk the work tree once and compare it with this index; write nothing and enter no submodule.
+    """Scan the work tree once and compare it with this index. Nothing is written and no submodule is entered.
 
-    Files that this process prints into are skipped.
+    Files into which this process prints are skipped.
     """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
@@ -132,14 +132,18 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of rules is a pipe, for whose writer git waits."""
+    """Raise ``UnsafeTree`` if a file of git rules, such as ``.gitignore``, is a pipe, because git would wait for
+    input.
+    """
     for folder, names, files in os.walk(top):
         names[:] = [name for name in names if name != b".git"]
         for name in RULES & {*files}:
             path = os.path.join(folder, name)
             if kind_at(top, path) == "other":
                 text = shown(path)
-                raise UnsafeTree(f"{text} is not a regular file, and git waits for it", hint=f"move {text} away")
+                raise UnsafeTree(
+                    f"{text} is not a regular file, so git blocks when it reads it", hint=f"move {text} away"
+                )
 
 
 def _read_changed(found: Scan, record: bytes) -> None:
@@ -174,22 +178,22 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 
 def shown(path: bytes) -> str:
-    """Return a path as one printable line, whatever bytes it has."""
+    """Return a path as one printable line, whatever bytes the path contains."""
     return printable(path.decode("utf-8", "backslashreplace"))
 
 
 def split(output: bytes) -> list[bytes]:
-    """Return the records of an output in which each ends with a NUL."""
+    """Return the records of a git output in which each record ends with a NUL byte."""
     return output.split(b"\0")[:-1]
 
 
 def joined(paths: Iterable[bytes]) -> bytes:
-    """Return paths as git reads them from its input, each ended by a NUL."""
+    """Return paths in the form that git reads from standard input: each path followed by a NUL byte."""
     return b"".join(path + b"\0" for path in paths)
 
 
 def entries(output: bytes) -> Iterator[IndexEntry]:
-    """Yield the entries of ``ls-tree -z`` or ``ls-files -s -z``."""
+    """Yield the entries of the output of ``ls-tree -z`` or ``ls-files -s -z``."""
     for record in split(output):
         facts, _, path = record.partition(b"\t")
         words = facts.decode().split()
@@ -197,10 +201,10 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove paths from an index and read files into it; a file replaces a folder and the reverse.
+    """Remove paths from an index and read files into the index. A file may replace a folder, and a folder a file.
 
-    Missing paths leave the index in the same call. A path that exists, or seems to because a folder above it is a link
-    now, takes a separate call.
+    Missing paths are removed in the same git call that adds files. A path that exists, or lies below a symbolic link,
+    needs a separate call.
     """
     top = os.fsencode(view.repository.top)
     links = Links(top)
@@ -214,14 +218,14 @@ def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add:
 
 
 class Links:
-    """Cache of the folders of a work tree that are links."""
+    """Cache that records which folders of a work tree are symbolic links."""
 
     def __init__(self, top: bytes) -> None:
         self._top = top
         self._known: dict[bytes, bool] = {}
 
     def above(self, path: bytes) -> bool:
-        """Return True if a folder above the path is a link."""
+        """Return True if a folder above the path is a symbolic link."""
         for parent in parents(path):
             if parent not in self._known:
                 self._known[parent] = os.path.islink(os.path.join(self._top, parent))
@@ -231,7 +235,10 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return paths with a flag that hides changes, from ``ls-files -v -z``: ``assume``, ``skip`` or ``assume skip``."""
+    """Return the paths with an index flag that hides changes, from the output of ``ls-files -v -z``.
+
+    The value is ``assume``, ``skip`` or ``assume skip``.
+    """
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
     found = {}
@@ -244,7 +251,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the flags that hide changes."""
+    """Set or clear the index flags that hide changes of files."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -253,9 +260,10 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear flags that hide changes of existing files, given ``ls-files -v -z`` of the index; return the cleared ones.
+    """Clear index flags that hide changes of existing files, and return the paths with the cleared flags.
 
-    A flagged file that does not exist is absent by the user's wish (a sparse checkout), and stays so.
+    ``listing`` is the output of ``ls-files -v -z``. A flagged file that does not exist keeps its flag: the user left
+    the file out, as in a sparse checkout.
     """
     top = os.fsencode(view.repository.top)
     there = {path: words for path, words in flagged(listing).items() if kind_at(top, path) != "nothing"}
@@ -264,10 +272,10 @@ def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
 
 
 def matcher(patterns: Sequence[str], prefix: bytes = b"") -> Callable[[bytes], bool]:
-    """Return a function that tells if a path, or a folder above it, matches a pattern below ``prefix``.
+    """Return a function that returns True if a path, or a folder above the path, matches a pattern below ``prefix``.
 
-    A pattern is a path in which ``*`` and ``?`` stand for text without a slash; ``**/`` at its start means any depth, a
-    slash or ``/**`` at its end changes nothing.
+    In a pattern, ``*`` and ``?`` match text without a slash; ``**/`` at the start matches any depth. A slash or ``/**``
+    at the end changes nothing.
     """
     if not patterns:
         return lambda path: False
@@ -287,22 +295,24 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if the set holds this path, or a folder above it; folders end in a slash."""
+    """Return True if ``places`` contains the path or a folder above the path. Folders end in a slash."""
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
 def parents(path: bytes) -> list[bytes]:
-    """Return the folders above a path, the top one first."""
+    """Return the folders above a path, starting at the top."""
     return [path[:at] for at, byte in enumerate(path) if byte == 0x2F]
 
 
 def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
-    """Return True if one of these sorted paths lies below a folder, which ends in a slash."""
+    """Return True if a path in the sorted list lies below ``folder``, which must end in a slash."""
     return bool(at_or_below(ordered, folder))
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the sorted paths that equal this file, or lie below this folder with a final slash."""
+    """Return the paths of a sorted list that equal the file ``place`` or lie below the folder ``place``, which ends in
+    a slash.
+    """
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):
         return ordered[first : first + 1] if ordered[first : first + 1] == [place] else []
@@ -310,7 +320,9 @@ def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
 
 
 def kind_at(top: bytes, path: bytes) -> str:
-    """Return the kind: ``file`` (also a link), ``folder``, ``other`` (pipe, socket, device) or ``nothing``."""
+    """Return the kind of a path: ``file`` (also a symbolic link), ``folder``, ``other`` (pipe, socket, device) or
+    ``nothing``.
+    """
     try:
         mode = os.lstat(os.path.join(top, path)).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -1,15 +1,17 @@
-"""Limits on the agents and runs of checks of this machine, over all projects of the user.
+"""Limits on concurrent agents and check runs on this machine, over all projects of the user.
 
-    $XDG_STATE_HOME/agent-harness/host/
-        host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: how many at most
-        lock               held during the choice of an account's next agent
-        agents/K.lock      held by the agent's run, as long as the agent works
-        agents/K.json      its work and its account
-        tests/K.lock ...   the same of runs of checks before landing
-        input/DIGEST       input of the agents of a limited account: moment and tokens, a line each
+Files below $XDG_STATE_HOME/agent-harness/host/:
 
-Where ``host.json`` says nothing there may be eight agents, as many of each account, and runs of checks on half of the
-cores. A lock is the kernel's, so that any death gives it back. Source: ``scale.md`` SC-40, SC-43, SC-44.
+host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: the limits
+lock               held while the next agent of an account is selected
+agents/K.lock      held by the run of an agent while the agent works
+agents/K.json      the agent's work and account
+tests/K.lock ...   the same files for check runs before a merge
+input/DIGEST       input of the agents of a limited account: one line with time and tokens per entry
+
+Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
+cores. The locks are kernel locks, so the death of a process releases its locks. Source: ``scale.md`` SC-40, SC-43,
+SC-44.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _LONGEST_INPUT = 256 * 1024
 
 
 class AccountTerms:
-    """Limits of one account."""
+    """Limits of one account: concurrent agents and input tokens per minute."""
 
     __slots__ = ("agents", "input_tokens_per_minute")
 
@@ -66,7 +68,10 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot of this machine, until it is released; holds nothing if the state folder cannot be written."""
+    """One slot for an agent or a check run on this machine, held until released.
+
+    If the state folder cannot be written, the slot holds no lock.
+    """
 
     __slots__ = ("_lock", "_path")
 
@@ -75,7 +80,9 @@ class HostSlot:
         self._path = path
 
     def tell(self, told: JsonObject) -> None:
-        """Write the use of the slot, in place: nobody needs it after a crash. A full disk is ignored."""
+        """Write a description of the slot's use into the slot's file, in place. Errors such as a full disk are
+        ignored.
+        """
         if not self._path:
             return
         text = jsontext.dumps(told).encode()
@@ -92,7 +99,7 @@ class HostSlot:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Release the slot. Safe to repeat."""
+        """Release the slot. Repeated calls are harmless."""
         if self._lock:
             self._lock.release()
 
@@ -106,7 +113,7 @@ def _settings() -> JsonObject:
 
 
 def limits() -> Mapping[str, int]:
-    """Return the limit for each kind."""
+    """Return the maximum number of slots for each kind of slot."""
     return _limits(_settings())
 
 
@@ -116,13 +123,13 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account: as many agents as this machine, if none is set."""
+    """Return the limits of an account. The default is the machine's limit of agents."""
     found = _settings()
     return _terms(found, account)
 
 
 def terms_of_accounts() -> Mapping[str, AccountTerms]:
-    """Return the limits of all accounts that have their own."""
+    """Return the limits of all accounts that have limits in ``host.json``."""
     found = _settings()
     said = found.get("accounts")
     return {account: _terms(found, account) for account in (said if isinstance(said, dict) else {})}
@@ -141,7 +148,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of this machine until it is released; ``None`` if all are taken. ``told``: its use."""
+    """Take a slot of this machine; ``None`` if all slots are taken. ``told`` describes the slot's use."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -159,7 +166,7 @@ def take(kind: str, told: JsonObject) -> HostSlot | None:
 
 
 def note_input(account: str, tokens: int) -> None:
-    """Record that a model of an agent of this account has read so many uncached tokens."""
+    """Record that a model has read ``tokens`` uncached input tokens for an agent of this account."""
     path = _input_path(account, make=True)
     if path is None or tokens <= 0:
         return
@@ -172,7 +179,10 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the tokens of the last ``seconds``. Call it within ``choosing``: it sometimes drops older rows."""
+    """Return the number of input tokens of an account in the last ``seconds``.
+
+    Call within ``choosing``, because older entries are sometimes removed.
+    """
     path, now = _input_path(account), time.time()
     try:
         content = files.read_bytes(path) if path else b""
@@ -208,7 +218,9 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Exclude others from choosing in this block; after 2 s without the lock, continue without it."""
+    """Hold the lock on agent selection within this context. If the lock is not free within 2 s, continue without the
+    lock.
+    """
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
@@ -223,7 +235,7 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Return all holders: ``kind``, ``number``, ``pid``, and the use they wrote."""
+    """Return all slots in use: ``kind``, ``number``, ``pid``, and the use that the holder recorded."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 

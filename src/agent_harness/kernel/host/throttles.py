@@ -1,12 +1,12 @@
-"""Number of agents of one account that may run at once after its provider has refused: a pure rule.
+"""Number of concurrent agents of an account after its provider refused a request: pure rules.
 
-    refused for up to ten minutes     half as many from now on, at least one
-    refused for longer (used up)      as many as before
-    refused within a minute of that   the same refusal
-    once it may be tried again        one agent begins, the others a quarter of a minute apart
-    ten minutes without a refusal     one more, up to what the account may have; then there is no throttle
+refused for up to ten minutes            the number is halved, to at least one
+refused for longer (limit used up)       the number stays
+refused again within a minute            counts as the same refusal
+as soon as a retry is allowed            one agent starts, the others follow 15 s apart
+ten minutes without a refusal            one more, up to the account's limit; then the throttle ends
 
-Moments are seconds of one clock, which may have been set back. ``rate_limits`` decides until when no agent starts.
+Times are seconds of one clock, which may have been set back. ``rate_limits`` decides when agents may start again.
 Source: ``scale.md`` SC-43, SC-44.
 """
 
@@ -21,7 +21,7 @@ WINDOW, SHARE = 300.0, 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """State of an account that was refused."""
+    """Limit on the concurrent agents of an account after its provider refused a request."""
 
     size: int  # agents that may work at once
     refused_at: float  # when the last counted refusal came
@@ -31,7 +31,7 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle of an account with at most ``most`` agents, after a refusal for ``wait`` seconds."""
+    """Return the throttle of an account with at most ``most`` agents, after a refusal that lasts ``wait`` seconds."""
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -40,7 +40,7 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """Return the throttle as it is now; ``None`` once all agents may run and none has to wait for another."""
+    """Return the current state of a throttle; ``None`` once all agents may run and none has to wait."""
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)
@@ -50,7 +50,7 @@ def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
 
 
 def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
-    """Return seconds until one more agent may start; ``None`` while as many run as may."""
+    """Return the seconds until one more agent may start; ``None`` while the maximum number of agents is running."""
     if working >= throttle.size:
         return None
     if throttle.began in (0, throttle.size):
@@ -59,14 +59,14 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if the account has input tokens for one more agent with the average use of the running ones.
+    """Return True if an account has input tokens for one more agent that uses as much as the average running agent.
 
-    ``used``: uncached ones of the last five minutes, of which nine in ten may be used. SC-44.
+    ``used`` counts the uncached tokens of the last five minutes; nine tenths of the limit may be used. SC-44.
     """
     one = used / working if working else 0
     return used + one <= SHARE * per_minute * WINDOW / 60
 
 
 def started(throttle: Throttle, now: float) -> Throttle:
-    """Return the throttle after the start of an agent."""
+    """Return the throttle after an agent has started."""
     return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

@@ -1,6 +1,6 @@
-"""Edits of a JSON text that keep every other byte: indentation, order and spelling stay the person's.
+"""Edits of JSON text that keep every other byte, such as the user's indentation, order and spelling.
 
-The text is read strictly before it is edited; new parts are laid out like their neighbours.
+The text is parsed strictly before an edit. New parts use the layout of the parts around them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ __all__ = ["append", "is_empty", "put", "remove"]
 
 
 class _Entry:
-    """A value and its position: ``begins`` at its name if it has one. ``name`` is its number in an array."""
+    """Value in a JSON text and its position. ``begins`` is the position of the value's name; in an array, ``name`` is
+    the index.
+    """
 
     __slots__ = ("begins", "end", "name", "start")
 
@@ -29,7 +31,7 @@ class _Entry:
 
 
 def append(text: str, path: Sequence[str], value: object) -> str:
-    """Return the text with one more entry at the end of the array at this path; missing members are created."""
+    """Return the JSON text with a value appended to the array at ``path``; missing members are created."""
     known = len(path)
     while (found := _find(text, path[:known])) is None:
         known -= 1
@@ -42,7 +44,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the text with this value at this path; a new member comes last. Its container must exist."""
+    """Return the JSON text with the value set at ``path``. A new member is added last; its container must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -51,7 +53,7 @@ def put(text: str, path: Path, value: object) -> str:
 
 
 def remove(text: str, path: Path) -> str:
-    """Return the text without the entry at this path, and without its comma."""
+    """Return the JSON text without the entry at ``path`` and its comma."""
     holder = _find(text, path[:-1])
     listed = [*_entries(text, holder.start)] if holder else []
     names = [each.name for each in listed]
@@ -66,7 +68,7 @@ def remove(text: str, path: Path) -> str:
 
 
 def is_empty(text: str, path: Path) -> bool:
-    """Return True if an empty object or array is at this path."""
+    """Return True if the JSON text has an empty object or array at ``path``."""
     found = _find(text, path)
     return found is not None and text[found.start] in "{[" and not any(_entries(text, found.start))
 
@@ -75,7 +77,9 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path of names and numbers. ``ValueError`` if the text is not strict JSON."""
+    """Return the entry at a path of names and indexes; ``None`` if missing. Raise ``ValueError`` if the text is not
+    strict JSON.
+    """
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
     found: _Entry | None = _Entry(start, "", start, jsontext.scanner()(text, start)[1])
@@ -87,7 +91,7 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """Yield the entries of the object or array that begins here; none for any other value."""
+    """Yield the entries of the object or array that begins at position ``at``; none for any other value."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -108,7 +112,7 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the text with one more entry at the end of this object, or, without a name, of this array."""
+    """Return the JSON text with one more entry at the end of an object, or of an array if ``name`` is None."""
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -125,7 +129,7 @@ def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
 
 
 def _rendered(text: str, value: object, indent: str) -> str:
-    """Return the value in the layout of this text, with ``indent`` before its line."""
+    """Return a value as JSON in the layout of this text; all lines but the first start with ``indent``."""
     unit = _unit(text)
     lines = jsontext.dumps(value).rstrip("\n").split("\n")
     depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in lines]
@@ -138,7 +142,7 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of indentation of this text: that of its first indented line, else two blanks."""
+    """Return one level of indentation in this text: that of its first indented line, else two spaces."""
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

@@ -1,8 +1,8 @@
-"""JSON text that survives a read and a write unchanged: numbers keep their spelling, members their order.
+"""JSON text that a read and a write leave unchanged: numbers keep their spelling and members their order.
 
-Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, endless
-nesting) is an error, since the next write would lose it. The C scanner is used directly: importing ``json`` costs as
-much as the rest of a hook.
+Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
+nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``
+takes as long as the rest of a hook call.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
-"""Limit on the nesting of objects and arrays, for reading and writing."""
+"""Maximum nesting depth of objects and arrays, for reading and writing."""
 
 BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """A number that keeps its spelling if Python would write it otherwise: ``1.10``, ``1e400``, ``-0``."""
+    """Number that keeps its spelling if Python would write the number differently, such as ``1.10``, ``1e400`` or
+    ``-0``.
+    """
 
     __slots__ = ("text",)
     text: str
@@ -50,10 +52,10 @@ class Spelled(float):
 
 
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
-    """Return the value of a JSON text; ``ValueError`` with one clear line if it is damaged in any way.
+    """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
 
-    ``exact=False`` is for reading only, at half the cost: numbers are Python's, the last of two members with one name
-    wins, and nesting is limited only by the interpreter. Such a value must not be written.
+    ``exact=False`` is for reading only, at half the cost: numbers are Python numbers, the last of repeated members
+    wins, and only the interpreter limits nesting. Such a value must not be written back.
     """
     text = decoded(text)
     if not text:
@@ -63,20 +65,20 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
     except StopIteration as at:
         raise ValueError(f"no JSON value at {_place(text, at.value)}") from None
     except RecursionError:
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     if end != len(text):
         end = len(text) - len(text[end:].lstrip(BLANKS))
         raise ValueError(f"more than one JSON value: the second at {_place(text, end)}")
     if not exact:
         return value
     if text.count("[") + text.count("{") > MAX_DEPTH and not within_depth(value):
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     refuse_lone_surrogates(value, text)
     return value
 
 
 def dumps(value: object) -> str:
-    """Return JSON for people and diffs: two blanks a level, text as it is, one final newline."""
+    """Return a value as JSON for people and diffs: two spaces per level, Unicode unescaped, one final newline."""
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -84,23 +86,23 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return the same for a value that is ``level`` levels deep, without the indentation of its first line."""
+    """Return a value as indented JSON for nesting level ``level``; the first line is not indented."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
 
 
 def line(value: object) -> str:
-    """Return the whole value in one line, without the newline."""
+    """Return a value as JSON on one line, without a newline."""
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)
 
 
 def spaced(value: object) -> str:
-    """Return one line with blanks after commas and colons; values without a JSON form are written as text.
+    """Return a value as JSON on one line with spaces after commas and colons. Values without a JSON form become text.
 
-    Equals ``json.dumps(value, ensure_ascii=False, default=str)``, without the cost of importing it.
+    The result equals ``json.dumps(value, ensure_ascii=False, default=str)``, without the cost of importing ``json``.
     """
     try:
         from _json import make_encoder
@@ -114,17 +116,19 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return the text without a byte order mark and trailing blanks; ``ValueError`` if it is not text."""
+    """Return JSON text without byte order mark and trailing white space. Raise ``ValueError`` if the bytes are not
+    UTF-8 text.
+    """
     if isinstance(raw, bytes):
         if b"\0" in raw:
-            raise ValueError(f"it holds a zero byte at byte {raw.index(0)}")
+            raise ValueError(f"it contains a zero byte at byte {raw.index(0)}")
         end = len(raw)
         while end and raw[end - 1] in b" \t\r\n":
             end -= 1
         try:
             raw = str(memoryview(raw)[:end], "utf-8")  # copied once, however long it is
         except UnicodeDecodeError as error:
-            raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+            raise ValueError(f"it is not valid UTF-8 at byte {error.start}") from None
     return raw.removeprefix("\ufeff").rstrip(BLANKS)
 
 
@@ -133,7 +137,7 @@ def _place(text: str, at: int) -> str:
 
 
 def within_depth(value: object) -> bool:
-    """Return True if a value can be written: it nests at most ``MAX_DEPTH`` levels."""
+    """Return True if a value nests at most ``MAX_DEPTH`` levels deep, so that it can be written."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -148,13 +152,13 @@ def within_depth(value: object) -> bool:
 
 
 def refuse_lone_surrogates(value: object, text: str) -> None:
-    """Raise ``ValueError`` if a value, read from this text, holds half of a character."""
+    """Raise ``ValueError`` if a value that was read from ``text`` contains a lone surrogate."""
     if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
         return
     try:
         line(value).encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds half of a character (a lone surrogate)") from None
+        raise ValueError("it contains half a character (a lone surrogate)") from None
 
 
 # ---- reading: callbacks of the C scanner
@@ -175,7 +179,9 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of whole numbers by their text: a file has few distinct ones, and a dictionary lookup runs no Python."""
+    """Cache of whole numbers by their text. A file has few distinct numbers, and a dictionary lookup runs no Python
+    code.
+    """
 
     def __missing__(self, text: str) -> float:
         odd = text == "-0" or len(text) > 600  # Python may refuse to convert longer ones
@@ -188,7 +194,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Attributes that the C scanner asks for."""
+    """Settings that the C scanner reads, for exact values."""
 
     strict: bool = True
     object_hook: None = None
@@ -202,7 +208,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """The same for ``exact=False``."""
+    """Settings that the C scanner reads, for ``exact=False``."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -212,15 +218,16 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a strict reader of the value at a position of a text and of its end; depth is not checked.
+    """Return a strict JSON scanner, which returns the value at a text position and its end. Nesting depth is not
+    checked.
 
-    It raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` if there is no value.
+    The scanner raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` if there is no value.
     """
     return _scanner(_Rules())
 
 
 def skip(text: str, at: int) -> int:
-    """Return the next position that is not blank; ``IndexError`` at the end of the text."""
+    """Return the position of the next non-blank character. Raise ``IndexError`` at the end of the text."""
     while text[at] in BLANKS:
         at += 1
     return at
@@ -244,7 +251,10 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return the value at ``start`` and its end. The C scanner finds its error class only after that is loaded."""
+    """Return the JSON value at ``start`` and its end.
+
+    The C scanner needs ``json.decoder`` only to raise its error class, so the module is loaded on demand.
+    """
     try:
         return _scanner(rules)(text, start)
     except SystemError:
@@ -270,7 +280,9 @@ _quote = _quoter()
 
 
 def _encode(value: object, indent: str, step: str, put: Callable[[str], object], depth: int) -> None:
-    """Put the parts of the text; ``indent`` starts a line of the outer level, and is empty for a single line."""
+    """Write the parts of a value's JSON text. ``indent`` starts each line of the outer level; empty for a single
+    line.
+    """
     if isinstance(value, dict):
         opened, closed, colon = "{", "}", ": " if indent else ":"
         members = (
@@ -283,7 +295,7 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
         put(_scalar(value))
         return
     if depth == 0:
-        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     before, between = opened + indent + step, "," + indent + step
     for name, child in members:
         plain = _PLAIN.get(type(child))
@@ -297,7 +309,7 @@ def _encode(value: object, indent: str, step: str, put: Callable[[str], object],
 
 
 def _scalar(value: object) -> str:
-    """Return the text of one value, also of a subclass such as an enumeration's member."""
+    """Return the JSON text of one scalar value, including subclasses such as enumeration members."""
     for kind in (type(value), str, int, float):
         if isinstance(value, kind) and kind in _PLAIN:
             return _PLAIN[kind](value)

@@ -1,12 +1,12 @@
-"""A state file with one long list, of which only changed elements are written again.
+"""State file with one long list, of which only changed elements are rewritten.
 
-The position of every element is kept while the text is read, as strictly as in ``jsontext``. Unchanged parts keep their
-text byte for byte, also with a person's layout; new parts are laid out as by ``jsontext.dumps``. If that is not
-certain, the whole value is written.
+The text is read as strictly as in ``jsontext``, and the position of every element is recorded. Unchanged parts keep
+their text byte for byte, including the user's layout. New parts are laid out as by ``jsontext.dumps``. If a partial
+write is not certainly correct, the whole value is written.
 
-The replaced file becomes its own backup under a second name: nothing is written twice. A killed writer leaves both
-whole, and may leave one file with two names, which ``files.sweep`` and the next write separate again. Source:
-``tasklist.md`` 8.
+The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
+both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.
+Source: ``tasklist.md`` 8.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
     "write",
 ]
 _RUN = 4096
-"""Characters read at once: enough for a few elements, too few for more brackets than may nest."""
+"""Number of characters scanned at once: enough for a few elements, but too few to exceed the nesting limit."""
 
 
 class _Unclear(Exception):
-    """The text is damaged, or of a kind whose parts are not distinguished here."""
+    """Raised if the text is damaged or its parts cannot be located."""
 
 
 class _Member:
-    """Position of a member of the object: its name, and its value."""
+    """Positions of an object member: its name and its value."""
 
     __slots__ = ("end", "name_at", "start")
 
@@ -54,7 +54,7 @@ class _Member:
 
 
 class _Places:
-    """Positions of the members, and of the elements of the list, several in each run."""
+    """Positions of the object's members and of the list's elements, grouped into runs of several elements."""
 
     __slots__ = ("elements", "ends", "firsts", "members", "starts")
 
@@ -66,14 +66,14 @@ class _Places:
         self.ends: list[int] = []  # and the end of its last element
 
     def add(self, values: list[Any], start: int, end: int) -> None:
-        """Add one run."""
+        """Add the elements of one run, with the positions of its start and end."""
         self.firsts.append(len(self.elements))
         self.starts.append(start)
         self.ends.append(end)
         self.elements += values
 
     def spans(self, text: str, wanted: set[int]) -> Iterator[tuple[int, int, int]]:
-        """Yield (number, start, end) of these elements, in order."""
+        """Yield the index, start and end of the wanted elements, in order."""
         scan = jsontext.scanner()
         for first, last, start in zip(self.firsts, [*self.firsts[1:], len(self.elements)], self.starts, strict=True):
             here = wanted.intersection(range(first, last))
@@ -87,7 +87,7 @@ class _Places:
 
 
 class ListDocument:
-    """A value from a file, to be changed in place and written once."""
+    """JSON object read from a state file, changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -99,10 +99,11 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the present value, in parts; unchanged parts are not copied.
+        """Return the JSON text of the current value, in parts; unchanged parts are not copied.
 
-        ``changed`` are the elements of the list that were changed in place; ``None`` means any of them. New and
-        exchanged elements, and all other members, are found by comparison. ``ValueError`` for a value that is not JSON.
+        ``changed`` are the list elements that were changed in place; ``None`` means that any element may have changed.
+        New or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that
+        is not JSON.
         """
         edits = self._edits(changed) if self._places else None
         if edits is None:
@@ -116,14 +117,14 @@ class ListDocument:
         return [*parts, kept(at, len(self._text)), b"\n"]
 
     def _kept(self) -> Callable[[int, int], bytes | memoryview]:
-        """Return a function that gives the bytes between two positions of the text."""
+        """Return a function that returns the bytes between two positions of the text."""
         if self._text.isascii() and self.content[:1].isascii():  # no byte order mark: places and bytes are the same
             content = memoryview(self.content)
             return lambda start, end: content[start:end]
         return lambda start, end: self._text[start:end].encode()
 
     def _edits(self, changed: Iterable[object] | None) -> list[Edit] | None:
-        """Return the replacements for parts of the text, in order; ``None`` if everything must be written."""
+        """Return the replacements for parts of the text, in order; ``None`` if the whole value must be written."""
         members = self._places.members if self._places else {}
         kept = [name for name in members if name in self.value]
         names = list(self.value)
@@ -155,7 +156,7 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return the one edit that gives a part of the text its present value; none if it is unchanged."""
+        """Return a list with the edit that updates one part of the text; an empty list if the part is unchanged."""
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -172,9 +173,9 @@ def _touched(was: Sequence[object], now: Sequence[object], changed: Iterable[obj
 
 
 def parse(content: bytes, name: str) -> ListDocument:
-    """Return the value of these bytes, with the positions of its members and of the elements of the list ``name``.
+    """Return the JSON value in ``content``, with the positions of its members and of the elements in the list ``name``.
 
-    ``ValueError`` as ``jsontext.loads``.
+    Raise ``ValueError`` in the same cases as ``jsontext.loads``.
     """
     text = jsontext.decoded(content)
     if "\r" not in text:
@@ -231,10 +232,10 @@ def _elements(scan: Scan, text: str, at: int, places: _Places) -> tuple[list[Any
 
 
 def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places) -> int:
-    """Read as many runs as there are; return the position of the element after them.
+    """Read all complete runs of list elements, and return the position of the element after the last run.
 
-    ``mark`` is the text around the end of the first element, and how much of that belongs to it. The next occurrence of
-    that text probably ends an element. A run counts only if all of it is elements.
+    ``mark`` is the text around the end of the first element, and how much of this text belongs to the element. The next
+    occurrence of this text probably ends an element. A run is used only if it consists entirely of elements.
     """
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
@@ -252,27 +253,29 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if an element nests too deep; mostly there are too few brackets for that."""
+    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to exclude this."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Return True if there are too few brackets for a value at this level to be too deep."""
+    """Return True if the text has too few brackets for a value at this level to be nested too deeply."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the next position that is not blank, after a sign that must be here."""
+    """Return the next non-blank position after the character ``sign``. Raise ``_Unclear`` if ``sign`` is not at
+    ``at``.
+    """
     if text[at] != sign:
         raise _Unclear
     return jsontext.skip(text, at + 1)
 
 
 def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDocument:
-    """Return the JSON object in a file; ``name`` is the member with the long list.
+    """Return the JSON object in a state file; ``name`` is the member with the long list.
 
-    ``known`` is returned if the file still holds exactly its bytes. ``FileNotFoundError``, ``StateDamaged``.
+    If the file still has the content of ``known``, return ``known``. Raise ``FileNotFoundError`` or ``StateDamaged``.
     """
     content = files.read_bytes(path)
     if known and known.content == content:
@@ -289,10 +292,10 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document; the old content stays as ``<path>.bak``.
+    """Replace the file of a document; the old content is kept as ``<path>.bak``.
 
-    ``before`` raises if the file is no longer the one that was read; nothing is changed then. ``changed`` as for
-    ``ListDocument.parts``. ``Refused`` when the disk says no.
+    ``before`` must raise if the file changed since it was read; then nothing is written. ``changed`` has the same
+    meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
     """
     try:
         parts = document.parts(changed)
@@ -310,9 +313,9 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Make the file its own backup too; return False, with nothing done, if impossible or if it has two names already.
+    """Hard-link the file as its own backup. If this is impossible or the file already has two names, return False.
 
-    A file with two names is not a separate copy: a writer was killed right here, or a person has linked it.
+    A file with two names is not a separate copy: a killed writer, or the user, made the second name.
     """
     if os.path.dirname(target) != os.path.realpath(
         os.path.dirname(backup)
@@ -339,7 +342,7 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
 
 def _sync(path: str) -> None:
-    """Make the content durable: an editor may not have waited for the disk."""
+    """Write the file's content to disk, because an editor may not have done so."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)

@@ -1,13 +1,13 @@
-"""Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
+"""Commands that always end: with a time limit, bounded output, and no processes left behind.
 
-command      ``run`` and ``start``: the public entry points
-client       the harness's side: starts a supervisor, moves the pipes, ensures the end
-supervisor   the program between the harness and one command; stands alone
-launch_spec  the command of a supervisor, and its environment
-sandbox      what agents and checks can reach; confinement: its enforcement
-limits       resource limits; resource_watch: their enforcement by the supervisor
-orphans      ends processes that a supervisor could not end
-output       bounded memory and logs for a command's output
+command       ``run`` and ``start``: the public entry points
+client        the harness's side: starts a supervisor, reads and writes the pipes, ensures the end
+supervisor    the stand-alone program between the harness and one command
+launch_spec   the command of a supervisor, and its environment
+sandbox       access rights of agents and checks; confinement enforces them
+limits        resource limits; resource_watch enforces them in the supervisor
+orphans       ends processes that a supervisor could not end
+output        bounded memory and logs for a command's output
 """
 
 from agent_harness.kernel.process.command import (

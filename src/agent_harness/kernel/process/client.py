@@ -1,6 +1,6 @@
-"""The harness's side of a lifeline: starts it, moves the pipes of its command, and ensures the end.
+"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures the end.
 
-One poll at a time moves everything (``pump``): no thread, no busy waiting. If the lifeline itself is killed or frozen,
+Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or frozen,
 this side takes over and ends every process that provably belongs to the command.
 """
 
@@ -29,20 +29,21 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class SupervisorClient:
-    """One command under its lifeline; a context manager that ends it.
+    """One command under a supervisor process that ends together with the harness; a context manager that ends the
+    command.
 
-    ``exit_code`` is set once the command has ended (negative: death by that signal; ``None`` for ever if nobody saw
-    it), ``over_limit`` if it exceeded a limit (``limits.told`` gives the text). ``ended``: the command and its
-    descendants are gone. ``finished``: and its output is read to the end.
+    ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
+    observed. ``over_limit`` is set if the command exceeded a limit; ``limits.told`` returns its text. ``ended``: the
+    command and its descendants have exited. ``finished``: their output has also been read to the end.
     """
 
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command; ``given`` is written to its standard input, which then closes; ``None`` keeps it open.
+        """Start the command. ``given`` is written to its standard input, which is then closed; ``None`` keeps it open.
 
-        Without ``error_sink`` standard error is part of the output. Raises ``ToolMissing`` or ``Refused`` with nothing
-        left running.
+        Without ``error_sink``, standard error is part of the output. Raise ``ToolMissing`` or ``Refused`` if the
+        command cannot be started; no process is left running.
         """
         self.run_id = run_id
         self.pid = 0
@@ -80,21 +81,23 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True if the command itself has ended, as far as anybody saw."""
+        """True if the command itself has exited, as far as known."""
         return self.ended or self.exit_code is not None
 
     @property
     def lifeline_pid(self) -> int:
-        """Pid of the lifeline's process."""
+        """Pid of the supervisor process."""
         return self.lifeline.pid if self.lifeline else 0
 
     @property
     def finished(self) -> bool:
-        """True if the command has ended and nothing is left to read."""
+        """True if the command and its descendants have exited and all output has been read."""
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Move the data that is ready; wait for some at most so long."""
+        """Read and write the pipes that are ready, after waiting at most ``timeout_seconds`` for a pipe to become
+        ready.
+        """
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -107,7 +110,10 @@ class SupervisorClient:
                 self._take_over()
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask the lifeline to end the command: TERM now, KILL after the grace. ``pump`` until it has ended."""
+        """Ask the supervisor to end the command: SIGTERM now, SIGKILL after ``grace_seconds``.
+
+        Call ``pump`` until the command has ended.
+        """
         if not self.ended:
             with self._closing, contextlib.suppress(OSError):
                 if self._control in self._open:
@@ -115,7 +121,7 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Write bytes to the command's standard input as it reads them; return False if nobody reads any more."""
+        """Queue bytes for the command's standard input; return False if the input is closed at either end."""
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -124,13 +130,13 @@ class SupervisorClient:
             return self._input in self._open
 
     def end_input(self) -> None:
-        """Close standard input once everything is written."""
+        """Close the command's standard input once all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
 
     def close(self) -> None:
-        """Kill at once whatever still runs and close the pipes. Safe to repeat."""
+        """Kill all remaining processes of the command and close the pipes. Repeated calls are harmless."""
         try:
             with self._lock:
                 if self.lifeline is not None and not self.ended:
@@ -192,7 +198,7 @@ class SupervisorClient:
         poller.register(self._control, select.POLLOUT)
         while rest:
             if not poller.poll(_START_SECONDS * 1000):
-                raise _not_started("did not listen")
+                raise _not_started("did not read its launch order")
             try:
                 rest = rest[os.write(self._control, rest) :]
             except BlockingIOError:
@@ -209,7 +215,7 @@ class SupervisorClient:
         if self._failure:
             raise _failure(*self._failure.split())
         if not self.pid:
-            raise _not_started("ended at once")
+            raise _not_started("exited immediately")
         self._write_input()
 
     # moving
@@ -296,14 +302,16 @@ class SupervisorClient:
             self._expect_end(0.0)
 
     def _expect_end(self, grace_seconds: float) -> None:
-        """Set the time by which the lifeline must have ended; wake a frozen one."""
+        """Set the time by which the supervisor must have ended, and resume the supervisor if it is suspended."""
         moment = time.monotonic() + grace_seconds + _LATE_SECONDS
         self._take_over_at = moment if self._take_over_at is None else min(moment, self._take_over_at)
         if self.lifeline is not None:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a handle on the command that outlives its lifeline; only if it is certainly the command's."""
+        """Open a pidfd of the command that stays valid without the supervisor, if the pid certainly belongs to the
+        command.
+        """
         try:
             self._command = os.pidfd_open(self.pid)
         except (AttributeError, OSError):
@@ -315,7 +323,9 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """End the command without its lifeline: its group, the lifeline's descendants, and tagged processes."""
+        """End the command without its supervisor: its process group, the supervisor's descendants, and tagged
+        processes.
+        """
         if self._command in self._open:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._command, signal.SIGKILL, None, _GROUP)
@@ -342,7 +352,9 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return the same pipe end above standard input and output, which the caller may have closed."""
+    """Return a duplicate of a descriptor with a number above 2 and close the original; descriptors above 2 are
+    unchanged.
+    """
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -351,13 +363,13 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return only the tag, and the variables that some builds of Python need to start."""
+    """Return the supervisor's environment: the run's tag, and the variables that some Python builds need to start."""
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 
 
 def _not_started(what: str) -> HarnessError:
-    return Refused(f"The process that watches over a command {what}.")
+    return Refused(f"The supervisor process of a command {what}.")
 
 
 def _failure(step: str, number: str) -> HarnessError:

@@ -1,10 +1,10 @@
-"""Commands that always end: a wall-clock limit, bounded output, and nothing of them left behind.
+"""Commands that always end: with a time limit, bounded output, and no processes left behind.
 
-``run`` waits for a command; ``start`` returns a running one, for agents. Each runs in a separate session under a
-lifeline (``kernel/process/supervisor.py``). When it ends, all its descendants are gone, daemons included, also if the
-harness is killed. Both may be called from any thread.
+``run`` waits for a command; ``start`` returns a running command, for agents. Each command runs in a separate session
+under a supervisor process (``kernel/process/supervisor.py``). When the command ends, all its descendants have exited,
+including daemons, even if the harness is killed. Both functions may be called from any thread.
 
-Exit codes are negative for death by a signal (-9 is SIGKILL).
+An exit code is negative if a signal killed the command (-9 is SIGKILL).
 """
 
 import os
@@ -33,7 +33,7 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Result of a command."""
+    """Result of a completed command."""
 
     exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
@@ -46,8 +46,8 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Kind of its end, in a few words for people."""
-        return "timed out" if self.timed_out else "went over a limit" if self.over_limit else f"exit {self.exit_code}"
+        """Short description of how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
 def run(
@@ -67,14 +67,16 @@ def run(
     run_id: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> Completed:
-    """Run a command to its end (a text is a command of ``sh``) and return when nothing of it is left.
+    """Run a command and return its result when no process of the command is left. A text is a shell command.
 
-    The command is over when it exits itself; its background processes have a tenth of a second to end and are then
-    killed. Standard input is ``input`` or empty. ``on_output`` gets the output as it comes, ``log`` holds it within its
-    limit; with ``on_errors`` standard error goes there and is not part of the output. ``stop`` is called ten times a
-    second. ``grace_seconds`` lie between TERM and KILL. ``run_id`` as for ``start``. ``sandbox`` limits access and
-    resources. Raises ``ToolMissing`` and ``Refused`` if the command cannot be started; an exception of ``on_output`` or
-    ``stop``, and Ctrl-C, ends the command and passes on.
+    The command ends when its main process exits; its background processes are killed a tenth of a second later.
+    Standard input is ``input`` or empty. ``on_output`` receives the output as it arrives, and ``log`` stores it up to a
+    limit. ``on_errors`` receives standard error, which is then not part of the output. ``stop`` is called ten times a
+    second. ``grace_seconds`` lie between SIGTERM and SIGKILL. ``run_id`` is explained in ``start``. ``sandbox`` limits
+    access and resources.
+
+    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
+    Ctrl-C, ends the command and is raised again.
     """
     began = time.monotonic()
     deadline = _FOREVER if timeout_seconds is None else began + timeout_seconds
@@ -93,7 +95,7 @@ def run(
     output = tail.bytes()
     return Completed(
         exit_code=None if why or client.over_limit else client.exit_code,
-        output=output + f"\n[the harness ended it: it {over_limit}]\n".encode() if over_limit else output,
+        output=output + f"\n[the harness killed the command: it {over_limit}]\n".encode() if over_limit else output,
         truncated=tail.total_bytes > len(output),
         timed_out=why == "limit",
         stopped=why == "stop",
@@ -104,7 +106,9 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Move the pipes until the end; return why the command was ended: ``limit``, ``stop`` or empty."""
+    """Read and write the pipes until the command ends; return why it was ended: ``limit``, ``stop`` or an empty
+    text.
+    """
     why = ""
     look_again = _STOP_LOOK_SECONDS if stop else _FOREVER
     while not client.finished:
@@ -132,16 +136,16 @@ def start(
     own_temporary: bool = False,
     sandbox: Sandbox | None = None,
 ) -> "Running":
-    """Start a command and return it once it runs.
+    """Start a command and return the running command.
 
-    ``input`` is written to its standard input, which then closes; with ``None`` it stays open for ``write`` until
-    ``close_input``. ``merge_stderr=False`` keeps standard error out of the lines; it goes to ``stderr_log`` (8 MB at
-    most) and ``stderr_tail``. ``on_output`` and ``on_errors`` also get the bytes of the output and of that standard
-    error, as they come. ``run_id`` tags its processes (``HARNESS_RUN_ID``) and must be used for nothing else at the
-    same time; at least 16 characters, or it proves nothing. ``keep_background``: background processes of the command go
-    on until ``stop`` or the end of the harness (a development server). ``own_temporary``: its temporary files have a
-    separate folder (``TMPDIR``), removed at the end. ``sandbox`` limits access and resources. Raises ``ToolMissing``
-    and ``Refused``.
+    ``input`` is written to its standard input, which is then closed; with ``None``, the input stays open until
+    ``close_input``. ``merge_stderr=False`` sends standard error to ``stderr_log`` (at most 8 MB) and ``stderr_tail``
+    instead of the output. ``on_output`` and ``on_errors`` receive the bytes of the output and of separate standard
+    error. ``run_id`` tags the processes (``HARNESS_RUN_ID``); it must be unique and have at least 16 characters.
+    ``keep_background`` lets background processes, such as a development server, run until ``stop`` or the harness ends.
+    ``own_temporary`` sets ``TMPDIR`` to a separate folder, removed at the end. ``sandbox`` limits access and resources.
+
+    Raise ``ToolMissing`` or ``Refused`` if the command cannot be started.
     """
     tag = run_id or new_run_id()
     with ExitStack() as kept:
@@ -160,19 +164,19 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """Return the exit status as a shell gives it: 128+n for death by signal n."""
+    """Return an exit code in shell form: 128 + n if the command was killed by signal n."""
     return 128 - code if code < 0 else code
 
 
 def new_run_id() -> str:
-    """Return a tag that no other run has: 128 random bits."""
+    """Return a unique run tag of 128 random bits, in hexadecimal."""
     return os.urandom(16).hex()
 
 
 class Running:
-    """A running command; a context manager that stops it. Output waits in the pipe until it is read.
+    """Context manager for a running command; it stops the command at the end.
 
-    One thread reads; any thread may ``write`` and ``stop``.
+    Output waits in the pipe until read. Only one thread may read; any thread may call ``write`` and ``stop``.
     """
 
     def __init__(
@@ -204,44 +208,45 @@ class Running:
 
     @property
     def group(self) -> int:
-        """Command's pid, which is its process group and session too."""
+        """Pid of the command, which is also its process group and session id."""
         return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON values for ``end_orphans`` after a crash: the lifeline as owner, ``run_id``, ``group``."""
+        """JSON values for ``end_orphans`` after a crash: the supervisor as owner, ``run_id`` and ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def exit_code(self) -> int | None:
-        """Command's exit code, negative for a signal; ``None`` while it runs, or if nobody saw its end."""
+        """Exit code of the command, negative for a signal; ``None`` while it runs, or if its exit was not observed."""
         return self._client.exit_code
 
     @property
     def exited(self) -> bool:
-        """True once the command itself has ended; its descendants may still be ending."""
+        """True once the command itself has exited; its descendants may still be running."""
         return self._client.exited
 
     @property
     def over_limit(self) -> str:
-        """Limit that the command exceeded, as the end of a sentence; empty if none."""
+        """Description of the limit that the command exceeded, as the end of a sentence; empty if none."""
         return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
     def at_end(self) -> bool:
-        """True if the command and its descendants are gone and every line was read."""
+        """True if the command and its descendants have exited and every line of output has been read."""
         return self._client.finished and not self._lines
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error, if it is not merged."""
+        """Last 64 KiB of standard error, if standard error is not merged into the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line of output without its line end; ``None`` if none came in time, or ``at_end``.
+        """Return the next line of output without its line end; ``None`` if none arrived in time, or at the end of the
+        output.
 
-        A line over 1 MiB is cut there and ends with a mark; the rest of it is dropped.
+        A line over 1 MiB is cut and marked as cut.
         """
         until = time.monotonic() + timeout_seconds
         while (line := self._lines.pop()) is None and not self._client.finished:
@@ -252,9 +257,9 @@ class Running:
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code once the command has ended; ``None`` after the timeout.
+        """Return the exit code once the command has exited; ``None`` after the timeout.
 
-        Keeps the command's output moving: the latest 4 MiB of unread output are kept for ``read_line``.
+        The output is still read while waiting: the latest 4 MiB of unread output are kept for ``read_line``.
         """
         until = _FOREVER if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self._client.exited and (left := until - time.monotonic()) > 0:
@@ -262,27 +267,28 @@ class Running:
         return self.exit_code
 
     def write(self, text: bytes) -> bool:
-        """Write text to the command's standard input; any excess over the pipe is sent while the output is read.
+        """Write bytes to the command's standard input; if the pipe is full, the rest is sent while the output is read.
 
-        Returns False if standard input is closed, at either end.
+        Return False if standard input is closed at either end.
         """
         return self._client.write(text)
 
     def close_input(self) -> None:
-        """Close standard input once everything is written."""
+        """Close the command's standard input once all bytes are written."""
         self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the command and its descendants: TERM, KILL after the grace. Return when they are gone.
+        """End the command and its descendants by SIGTERM, and by SIGKILL after ``grace_seconds``; return when all have
+        exited.
 
-        The latest output can still be read. Safe to repeat.
+        The latest output can still be read. Repeated calls are harmless.
         """
         self._client.stop(grace_seconds)
         while not self._client.ended:
             self._pump(_FOREVER)
 
     def close(self) -> None:
-        """Kill at once whatever still runs and free everything. Safe to repeat."""
+        """Kill all remaining processes of the command and release its resources. Repeated calls are harmless."""
         try:
             self._client.close()
         finally:
@@ -299,7 +305,7 @@ class Running:
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a sink that passes every chunk to each of the given sinks, in this order."""
+    """Return a sink that passes every chunk to each of the given sinks, in order."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

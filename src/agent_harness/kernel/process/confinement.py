@@ -1,18 +1,17 @@
-"""Confinement of the calling process: the last step of ``supervisor.become`` before the command.
+"""Sandbox of the calling process: the last step of ``supervisor.become`` before the command starts.
 
-Stands alone, as the lifeline does: only the standard library. ``kernel/process/sandbox.py`` writes the terms: a kind,
-the mode of the whole disk, the network, and rules from the top of the disk downwards. Any failure is an ``OSError``:
-the command is not started half confined.
+This module uses only the standard library, like the supervisor. ``kernel/process/sandbox.py`` writes the terms: a kind,
+the mode of the whole disk, the network, and rules from the top of the disk downwards. Any failure is an ``OSError``,
+and the command is not started half confined.
 
-namespaces   a user, a mount and, for a private loopback, a network namespace. For root a second user namespace lies
-             around the command: mounts that a more privileged one made are locked in it (mount_namespaces(7)).
-bubblewrap   the same by ``bwrap``, with a pid namespace, where only that program is allowed to do it.
-landlock     write access by an allow-list, a network namespace for a network of its own, and a mount namespace where a
-             rule has a source, which is laid over its path. No path that is read-only inside of a writable one.
+namespaces   A user namespace, a mount namespace and, for a private loopback, a network namespace. For root, a second
+             user namespace locks the mounts of the first (mount_namespaces(7)).
+bubblewrap   The same through ``bwrap``, with a pid namespace, if only that program may create namespaces.
+landlock     Write access by an allow-list, a network namespace for a separate network, and a mount namespace if a rule
+             has a source to mount over its path. A read-only path inside a writable path is not possible.
 
-The network is ``open``, ``loopback``, or ``interface``: a loopback, beside an interface that leads nowhere.
-
-Signals reach no process outside, where the kernel has Landlock's scopes (6.12).
+The network is ``open``, ``loopback`` or ``interface``: a loopback plus an interface that leads nowhere. If the kernel
+has Landlock scopes (6.12), signals cannot reach processes outside the sandbox.
 """
 
 import ctypes
@@ -46,7 +45,7 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process for good; return the program and its words to start, or a wrapper of them."""
+    """Confine this process permanently; return the program and arguments to start, possibly wrapped in ``bwrap``."""
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -66,7 +65,7 @@ def confine(
 
 
 def landlock_abi() -> int:
-    """Return the version of the kernel's Landlock; 0 if there is none."""
+    """Return the kernel's Landlock version; 0 if Landlock is not available."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -74,7 +73,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter and set up the namespaces for the ``mounts`` and a separate network."""
+    """Enter and set up the namespaces for the mount rules and a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -88,7 +87,7 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which every user keeps the same id; for root, a helper outside maps all users."""
+    """Enter new namespaces in which every user keeps its id. For root, a helper process outside maps all users."""
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -128,7 +127,7 @@ def _map_own(own: "list[bytes]") -> None:
 
 
 def _ranges(path: bytes) -> bytes:
-    """Return a map of the users of this namespace, each to the same number."""
+    """Return an id map that maps each user of this namespace to the same number."""
     with open(path, "rb") as listing:
         found = [line.split() for line in listing]
     return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
@@ -150,7 +149,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one rule to the disk; a missing path needs none."""
+    """Apply one mount rule to the disk; ignore a missing path."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -164,7 +163,9 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Set the mode of the mount at a path and those below it; read-only mounts of the machine stay so."""
+    """Set the mode of the mount at a path and of the mounts below. Mounts that the machine has read-only stay
+    read-only.
+    """
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
     if _libc.syscall(_MOUNT_SETATTR, _HERE, path, _RECURSIVE, attributes, 32):
@@ -174,7 +175,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Bring up the devices of a separate network; an interface only if the kernel can make a bridge."""
+    """Bring up the devices of a separate network; an interface only if the kernel supports bridges."""
     if network == b"open":
         return
     import _socket
@@ -208,7 +209,9 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Restrict writing to a list of paths, if one is given; keep signals inside, if the kernel can do that."""
+    """Restrict writing to the ``allowed`` paths, if given, and keep signals inside the sandbox if the kernel can do
+    so.
+    """
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:
         raise OSError(38, os.strerror(38))

@@ -1,7 +1,7 @@
-"""Launch order of a lifeline: checked here, where an error still reaches a person, and encoded for the pipe.
+"""Launch order for a supervisor process: checked here, where errors still reach the user, and encoded for a pipe.
 
-Also the environment of a command: without the harness's secrets and without variables that change its behaviour.
-Source: ``docs/architecture.md``, promise 7 (no secret is written).
+Also the environment of a command: without the harness's secrets and without variables that change the command's
+behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written).
 """
 
 import os
@@ -57,10 +57,11 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """Access of a command; built by ``kernel/process/sandbox.py``, enforced by ``kernel/process/confinement.py``.
+    """Access rights of a command, built by ``kernel/process/sandbox.py`` and enforced by
+    ``kernel/process/confinement.py``.
 
-    ``rules`` are (mode, path, source), from the top of the disk downwards: ``rw`` and ``ro`` (the content of
-    ``source``, else the present one), ``empty`` (a file system in memory, of at most so many bytes).
+    ``rules`` are (mode, path, source), from the top of the disk downwards. ``rw`` and ``ro`` mount ``source`` at the
+    path, or keep its current content. ``empty`` mounts a file system in memory; its source is the size limit in bytes.
     """
 
     kind: str  # namespaces, landlock, bubblewrap:PROGRAM, or none
@@ -71,12 +72,12 @@ class Sandbox:
 
     @property
     def name(self) -> str:
-        """Kind of sandbox, for people."""
+        """Name of the sandbox kind, for display."""
         return self.kind.partition(":")[0]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Terms for a lifeline's order; none if nothing is confined."""
+        """Sandbox rules as written into a supervisor's launch order; empty if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -85,9 +86,9 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment without secrets and variables that affect commands, plus ``extra`` unchanged.
+    """Return this process's environment without secrets and variables that affect commands, plus ``extra``.
 
-    ``keep_agent_credentials`` keeps the sign-in variables of agent clients, and is for the agent itself only.
+    ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself.
     """
     kept = _credential_prefixes(os.environ) if keep_agent_credentials else ()
     environment = {name: value for name, value in os.environ.items() if _passes(name, kept)}
@@ -96,9 +97,9 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment for a person's own command, plus ``extra``.
+    """Return this process's environment for a command of the user, plus ``extra``.
 
-    Only the variables of the surrounding run are left out.
+    Only the variables of the surrounding run are removed.
     """
     return {**{name: value for name, value in os.environ.items() if name not in _OF_THIS_RUN}, **extra}
 
@@ -125,10 +126,10 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return the order in the lifeline's form (``kernel/process/supervisor.py``); a text is a command of ``sh``.
+    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). A text is a shell command.
 
-    Raises ``ToolMissing`` if the program cannot be found from ``cwd`` and the ``PATH`` of ``env``, ``Refused`` if the
-    folder is missing or a word cannot be passed to a program.
+    Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``. Raise ``Refused`` if the
+    folder is missing or an argument cannot be passed to a program.
     """
     folder = os.path.abspath(cwd)
     words = ["sh", "-c", command] if isinstance(command, str) else list(command)
@@ -155,7 +156,9 @@ def write_order(
 
 
 def find_program(name: str, folder: str, search_path: str) -> str:
-    """Return the absolute path of a program for a command in ``folder``; raise ``ToolMissing`` if there is none."""
+    """Return the absolute path of a program for a command in ``folder``. Raise ``ToolMissing`` if the program is not
+    found.
+    """
     places = [""] if "/" in name else search_path.split(os.pathsep)
     candidates = [os.path.join(folder, place, name) for place in places]
     for candidate in candidates:

@@ -1,7 +1,7 @@
-"""Resource limits of agents and checks: parsing of amounts, defaults, and the text for an exceeded limit.
+"""Resource limits of agents and checks: parsing of amounts, defaults, and messages about an exceeded limit.
 
-A limit stops a command that would exhaust the machine; it is not a ration: the defaults are far above honest work.
-``kernel/process/resource_watch.py`` enforces them, from the lifeline of the command.
+A limit stops a command that would exhaust the machine; the defaults are far above legitimate use.
+``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process.
 """
 
 import os
@@ -44,12 +44,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Limits for a lifeline's order; none if nothing is limited."""
+        """Resource limits as written into a supervisor's launch order; empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return the same limits for a command that writes to these folders."""
+        """Return a copy of the limits for a command that writes to these folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -57,9 +57,9 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return the bytes of an amount: ``4 GiB``, ``50%`` of the machine's memory, a number; 0 for ``off``.
+    """Return an amount in bytes from a setting: ``4 GiB``, ``50%`` of the machine's memory, or a number; 0 for ``off``.
 
-    ``ValueError`` for anything else.
+    Raise ``ValueError`` for anything else.
     """
     if given in _OFF and given != "":
         return 0
@@ -77,7 +77,10 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return a number of processes, or this machine's default for ``auto``; 0 for ``off``. ``ValueError``."""
+    """Return a number of processes from a setting, or the machine's default for ``auto``; 0 for ``off``.
+
+    Raise ``ValueError`` for anything else.
+    """
     if given == PROCESSES:
         return usual_processes()
     if given in _OFF and given != "":
@@ -89,14 +92,16 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Return the bytes of memory that this process and its children can have: of the machine, or of its container."""
+    """Return the memory available to this process and its children, in bytes: that of the machine or of its
+    container.
+    """
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((whole, *_of_control_groups("memory", "memory.max", "memory.limit_in_bytes")))
 
 
 @cache
 def usual_processes() -> int:
-    """Return a number far above honest work, and at most half of the kernel's limit."""
+    """Return a default process limit: far above legitimate use, and at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -104,7 +109,7 @@ def usual_processes() -> int:
 
 
 def _of_control_groups(controller: str, name: str, older: str) -> Iterator[int]:
-    """Yield the limits of the control groups around this process, of either version."""
+    """Yield the limits of all control groups (version 1 or 2) that contain this process."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="replace") as listing:
             groups = [line.rstrip("\n").split(":", 2) for line in listing]
@@ -130,12 +135,14 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if memory and processes can be limited on this machine; room on the disks always can."""
+    """Return True if limits on memory and processes can be enforced on this machine. Disk limits always can."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return a lifeline's report of a limit (``NAME SIZE FOUND``) as the end of a sentence about its command."""
+    """Return a supervisor's report of an exceeded limit (``NAME SIZE FOUND``) as the end of a sentence about its
+    command.
+    """
     name, limit, found = said.split()
     match name:
         case "memory":
@@ -144,11 +151,11 @@ def told(said: str) -> str:
             return f"had {found} processes and threads, more than {limit} (limit: sandbox.processes)"
         case "disk":
             return f"left {size(int(found))} free on the disk, less than {size(int(limit))} (limit: sandbox.free_disk)"
-    return f"failed while the machine's memory ran out: the kernel ended {found} of all processes"
+    return f"failed while the machine ran out of memory: the kernel killed {found} of all processes"
 
 
 def size(count: int) -> str:
-    """Return so many bytes in the unit that people would use."""
+    """Return a number of bytes as text in a suitable unit."""
     power = min(4, max(0, (count.bit_length() - 1) // 10))
     number = count / 1024**power
     return f"{number:.0f} bytes" if not power else f"{number:.1f} {'KMGT'[power - 1]}iB".replace(".0 ", " ")

@@ -1,8 +1,8 @@
-"""End of processes that a lifeline left behind, and only of those that provably belong to it.
+"""Ending of processes that a supervisor left behind, if they provably belong to its command.
 
-Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a lifeline that carries it.
-A process is checked again through an open pidfd before it is signalled, so that a reused pid is left alone. Without
-/proc, psutil does the same.
+Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a supervisor with this run
+id. A process is checked again through an open pidfd before it is signalled, so a reused pid is never signalled. Without
+/proc, psutil is used.
 """
 
 import os
@@ -24,11 +24,12 @@ _LOOK_AGAIN_SECONDS = 0.002
 
 
 def end_orphans(record: Mapping[str, object]) -> int:
-    """End what still runs of the command in ``record`` (``Running.record``); return the number of ended processes.
+    """Kill the remaining processes of the command in ``record`` (``Running.record``); return the number of killed
+    processes.
 
-    For the next harness after a crash, under the project's lock. Nothing happens for a record of another host or boot,
-    for a run that this process itself belongs to, and for processes that do not carry the record's run id. The record
-    may hold anything; a run id alone is enough.
+    Call after a crash, under the project's lock. Only processes with the record's run id are killed. Nothing is killed
+    if the record is from another host or boot, or if the run is this process's own. Other members may be missing or
+    invalid.
     """
     if not isinstance(record, Mapping):
         return 0
@@ -52,10 +53,10 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process that carries ``run_id``; return their number. Do nothing for an id that proves nothing.
+    """Kill every process with this run id and return their number; do nothing if the run id is too short to be unique.
 
-    It ends after so many rounds in a row without a find: two, since a process shows no environment for the moment in
-    which it starts a program. One is enough if only strays are expected.
+    Stop after ``rounds`` consecutive searches without a match. Two are needed because a process has no visible
+    environment while it starts a program. One is enough if only stray processes are expected.
     """
     if not is_proof(run_id):
         return 0
@@ -67,12 +68,12 @@ def sweep(run_id: str, *, rounds: int = 2) -> int:
 
 
 def end_descendants(root: int) -> int:
-    """Kill every descendant of a living lifeline; return their number. The lifeline itself is left to the caller."""
+    """Kill every descendant of a live supervisor and return their number. The supervisor itself is not killed."""
     return _end_all(lambda: descendants(root), lambda pid: pid in descendants(root), 2)
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Return True if this process was started with that run id."""
+    """Return True if this process was started with this run id."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -83,7 +84,7 @@ def carries(pid: int, run_id: str) -> bool:
 
 
 def descendants(root: int) -> list[int]:
-    """Return the pids of the living descendants of a process, parents first."""
+    """Return the pids of the live descendants of a process, parents first."""
     offspring: dict[int, list[int]] = {}
     for pid, parent in _families():
         offspring.setdefault(parent, []).append(pid)
@@ -94,7 +95,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill the processes from ``find`` that ``ours`` confirms, until so many rounds find nothing."""
+    """Kill the processes from ``find`` that ``ours`` confirms, until ``rounds`` consecutive searches find nothing."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -110,12 +111,12 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the numbers of another container, which would name the wrong processes."""
+    """Return False if /proc shows the pids of another container, which would refer to the wrong processes."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill one confirmed process and wait up to a second for its death; return True if it was signalled."""
+    """Kill one confirmed process and wait up to a second for its exit; return True if it was signalled."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -152,13 +153,13 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed process: in a container this process may be pid 1, which inherits it."""
+    """Reap a killed process. In a container, this process may be pid 1, which becomes the parent of orphans."""
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def _families() -> Iterator[tuple[int, int]]:
-    """Yield pid and parent of every visible living process."""
+    """Yield the pid and parent pid of every visible live process."""
     if not os.path.isdir("/proc/self"):
         yield from _families_elsewhere()
         return

@@ -1,7 +1,7 @@
-"""Output of a command in bounded room: the last bytes in memory, a log with a size limit, bounded lines.
+"""Output of a command in bounded space: the last bytes in memory, a log with a size limit, lines of limited length.
 
-Nothing here grows with the length of the output. A log is written as the output arrives, so that it survives the
-harness.
+Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
+a crash of the harness.
 """
 
 import os
@@ -19,7 +19,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """The last ``keep_bytes`` of everything added, and how much that was."""
+    """Buffer with the last ``keep_bytes`` of an output, and the total number of bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -38,12 +38,12 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
 
     def bytes(self) -> bytes:
-        """Return the kept bytes."""
+        """Return the kept bytes of the output."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
 
 
 class HeadTail:
-    """The first and the last bytes of a stream, with a line between them that says how much is missing."""
+    """Buffer with the first and last bytes of a stream, and a line between them that states how much is missing."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -70,7 +70,7 @@ class HeadTail:
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return at most so many characters of a text: its beginning and its end."""
+    """Return the beginning and end of a text, with at most ``limit`` characters in total."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -79,10 +79,10 @@ def clipped(text: str, limit: int = 500) -> str:
 
 
 class CappedLog:
-    """A log file that never grows over ``limit_bytes``: its first quarter stays, then a mark, then the latest part.
+    """Log file with at most ``limit_bytes``: its first quarter stays, followed by a marker and the latest output.
 
-    Output is appended to an existing file. Raises ``Refused`` if the file cannot be opened, is a link or is not a plain
-    file. Once the disk refuses a write, the rest of the output is left out of the log.
+    Output is appended to an existing file. Raises ``Refused`` if the file cannot be opened or is not a regular file.
+    After a failed write, for example on a full disk, the rest of the output is dropped.
     """
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
@@ -93,7 +93,7 @@ class CappedLog:
         self._size = os.fstat(self._file).st_size
 
     def write(self, part: bytes) -> None:
-        """Append a part of the output."""
+        """Append a part of the output to the log."""
         for start in range(0, len(part), self._quarter):
             piece = part[start : start + self._quarter]
             try:
@@ -104,7 +104,7 @@ class CappedLog:
                 self.close()
 
     def close(self) -> None:
-        """Close the log; safe to repeat."""
+        """Close the log. Repeated calls are harmless."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -127,9 +127,9 @@ class CappedLog:
 
 
 class Lines:
-    """Lines from chunks. A line over 1 MiB is cut and marked.
+    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked.
 
-    Over 4 MiB of unread lines, the oldest are dropped when the next chunk comes.
+    If more than 4 MiB of lines are unread, the oldest are dropped when the next chunk arrives.
     """
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
@@ -142,7 +142,7 @@ class Lines:
         self.dropped = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Add the next chunk of output; unread lines of earlier chunks may be dropped for it."""
+        """Add the next chunk of output. Old unread lines may be dropped."""
         while self._held > _BACKLOG_BYTES and len(self._lines) > 1:
             self.pop()
             self.dropped += 1
@@ -156,12 +156,12 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """Mark the end of the output: a last line without its line end is a line."""
+        """Mark the end of the output: an unfinished last line becomes a line."""
         if self._partial:
             self._end_line()
 
     def pop(self) -> bytes | None:
-        """Return the oldest line, without its line end; ``None`` if there is no whole line."""
+        """Return the oldest unread line, without its line end; ``None`` if there is no complete line."""
         if not self._lines:
             return None
         line = self._lines.popleft()
@@ -199,5 +199,5 @@ def _open_plain(path: str | os.PathLike[str]) -> int:
         ) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise Refused(f"The log {os.fspath(path)} is not a plain file.", path=os.fspath(path))
+        raise Refused(f"The log {os.fspath(path)} is not a regular file.", path=os.fspath(path))
     return file

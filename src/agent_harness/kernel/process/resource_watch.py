@@ -1,13 +1,13 @@
-"""Resource use of a command, watched from its lifeline: memory, processes, and room on its disks.
+"""Resource use of a command, measured in its supervisor: memory, processes, and free disk space.
 
-Stands alone, as the lifeline does: only the standard library. A check costs a few small reads, however many processes
-there are: the command's own part is added up only if all programs of the machine together exceed the command's limit. A
-forking command is stopped meanwhile, since it would be faster.
+This module uses only the standard library, like the supervisor. A check costs a few small reads, however many processes
+run. The command's own memory is added up only if all programs of the machine together exceed its limit. A forking
+command is suspended meanwhile, because it would fork faster than it is measured.
 
-memory      private and written, of it and its descendants (proportional set size, without mapped files)
-processes   of it and its descendants, each thread counted, as the kernel counts for its own limits
-disk        of its folders: a disk with enough room at the start must keep that much
-killed      processes that the kernel ended for lack of memory while it ran
+memory      anonymous and written memory of the command and its descendants, without mapped files
+processes   processes and threads of the command and its descendants
+disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
+killed      processes that the kernel killed during the command because memory ran out
 """
 
 import os
@@ -30,9 +30,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over all descendants of this process.
+    """Watch over the resources of all descendants of this process.
 
-    ``terms``: memory, processes, room on disks (bytes, and 0 for no limit), and the folders of these disks.
+    ``terms``: limits of memory, processes and free disk space (0 for no limit), then the folders of the watched disks.
     """
 
     __slots__ = (
@@ -48,10 +48,11 @@ class ResourceWatch:
         free: "Callable[[bytes], int]",
         signal: "Callable[[int], object]",
     ) -> None:
-        """Start the watch; ``before`` holds the results of ``tasks`` and, for each folder, ``free`` before the command.
+        """Start the watch. ``before`` has the results of ``tasks`` and, for each folder, ``free`` from before the
+        command.
 
-        ``tasks`` counts those of the whole machine: negative without /proc, or if /proc counts otherwise than this
-        process. ``free`` returns the bytes left on the disk of a folder. ``signal`` reaches all of the command.
+        ``tasks`` returns the number of tasks on the machine; negative if /proc is missing or shows other pids. ``free``
+        returns the free bytes on a folder's disk. ``signal`` signals all processes of the command.
         """
         self._tasks, self._free, self._signal = tasks, free, signal
         self._others, *free_before = before  # that are not the command's, when they were last counted
@@ -64,7 +65,7 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit: its name, its size, the amount found; empty if none."""
+        """Return the exceeded limit as a text with its name, its size and the measured amount; empty if none."""
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -76,7 +77,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return the same after the command has failed."""
+        """Return the limit that was exceeded before the command failed, as text; empty if none."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -112,14 +113,14 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return all descendants, and the monotonic time before which listing them again is too expensive."""
+    """Return all descendants of this process, and the monotonic time before which a new listing costs too much."""
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
 
 
 def descendants(root: int) -> "list[tuple[int, int, int]]":
-    """Return pid, threads and resident pages of every living descendant."""
+    """Return the pid, thread count and resident pages of every live descendant of ``root``."""
     offspring: dict[int, list[tuple[int, int, int]]] = {}
     for parent, *facts in _everybody():
         offspring.setdefault(parent, []).append((facts[0], facts[1], facts[2]))
@@ -130,7 +131,7 @@ def descendants(root: int) -> "list[tuple[int, int, int]]":
 
 
 def _everybody() -> "Iterator[tuple[int, int, int, int]]":
-    """Yield parent, pid, threads and resident pages of all visible processes."""
+    """Yield the parent pid, pid, thread count and resident pages of every visible process."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
@@ -139,7 +140,9 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return the private memory of a process in bytes, plus its part of shared memory; without files."""
+    """Return the anonymous memory of a process in bytes, plus its share of shared memory; mapped files are not
+    included.
+    """
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
         return sum(sizes.get(name, 0) for name in (b"Pss_Anon", b"Pss_Shmem", b"SwapPss"))
@@ -147,18 +150,18 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the bytes used by all programs together, so that nobody else could have them; from the first lines."""
+    """Return the memory used by all programs together and not available to others, in bytes."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the bytes that a program could still have; a huge number if the system does not say."""
+    """Return the available memory in bytes; a huge number if the system does not report the amount."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 
 def _sizes(path: str, most: int = 1 << 16) -> "dict[bytes, int]":
-    """Return bytes by name, from lines such as ``NAME: 4 kB``."""
+    """Return sizes in bytes by name, from lines such as ``NAME: 4 kB``."""
     words = (line.split() for line in _read(path, most).splitlines())
     return {name[:-1]: 1024 * int(count) for name, count, *unit in (w for w in words if len(w) == 3) if unit == [b"kB"]}
 

@@ -1,13 +1,13 @@
-"""Access of agents and checks to the machine, by the best available sandbox: namespaces, bubblewrap, Landlock.
+"""Access rights of agents and checks, enforced by the best available sandbox: namespaces, bubblewrap or Landlock.
 
-A check (the harness's own run of a project's command) writes to its checkout, to temporary files that are removed
-afterwards and to the caches of build tools; its network is a private loopback. An agent writes wherever its user may,
-except for files that decide over its work or run in another's name: the harness with its state, installed programs and
-packages, git's user settings, start files of shells. Both have limits (``limits.py``), also without a sandbox. The
-threat model, and its gaps: docs/security.md.
+A check (the harness's own run of a project's command) can write to its checkout, to temporary files that are removed
+afterwards, and to build tool caches; its network is a private loopback. An agent can write wherever its user may,
+except for files that affect the verdict or run with other rights: the harness and its state, installed programs and
+packages, git's user settings, shell start files. Both have resource limits (``limits.py``), even without a sandbox. For
+the threat model and its gaps, see docs/security.md.
 
-``HARNESS_SANDBOX`` in the environment wins over the settings of a project: ``off``, ``auto``, ``required``, or one of
-``KINDS``, which is then required.
+The environment variable ``HARNESS_SANDBOX`` overrides the project's settings: ``off``, ``auto``, ``required``, or one
+of ``KINDS``, which is then required.
 """
 
 import os
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 KINDS = ("namespaces", "bubblewrap", "landlock")
-"""Kinds of sandbox, the best first."""
+"""Kinds of sandbox, best first."""
 
 MODES = ("auto", "off", "required")
 VARIABLE = "HARNESS_SANDBOX"
@@ -102,7 +102,9 @@ LEAST_MEMORY = 64 << 20  # a limit below is a mistake: no interpreter lives in i
 
 
 def settings_from(given: object, *, network: str = LOOPBACK) -> SandboxSettings:
-    """Return the settings in a file: a mode, or an object as in ``.harness.yaml``; ignore invalid ones."""
+    """Return the sandbox settings from a mode, or from an object as in ``.harness.yaml``. Invalid values are
+    ignored.
+    """
     found = given if isinstance(given, Mapping) else {"mode": given}
     mode, wished, writable = (found.get(name) for name in ("mode", "network", "writable"))
     return SandboxSettings(
@@ -123,7 +125,7 @@ def _amount(read: Callable[..., int], given: object, **terms: int) -> int | None
 
 
 def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limits.Limits:
-    """Return the limits of a command that writes to these folders."""
+    """Return the resource limits of a command that writes to these folders."""
     memory, processes, free_disk = settings.memory, settings.processes, settings.free_disk
     return limits.Limits(
         memory=limits.bytes_from(limits.MEMORY) if memory is None else memory,
@@ -134,7 +136,9 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return the sandbox, its network, and a note if there are no limits, for the record of a check."""
+    """Return a description of the sandbox and its network for the record of a check, with a note if limits are
+    missing.
+    """
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
     without = "" if watched else ", no limit of memory and processes"
@@ -144,14 +148,16 @@ def told(settings: SandboxSettings = AUTO) -> str:
 
 
 def kind_for(settings: SandboxSettings) -> str | None:
-    """Return how commands are confined here; ``None``: not at all. ``Refused`` if they must be and cannot.
+    """Return the sandbox kind for these settings; ``None`` if commands are not sandboxed.
 
-    The answer comes from a real test, once for each boot of the machine.
+    Raise ``Refused`` if a sandbox is required and none works. Each kind is tested for real, once per boot of the
+    machine.
     """
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
     if asked not in (*MODES, *KINDS):
         raise ConfigurationError(
-            f"{VARIABLE} is {asked!r}", hint=f"one of: {', '.join((*MODES, *KINDS))}; or leave it out"
+            f"{VARIABLE} is {asked!r}, which is not a known value",
+            hint=f"use one of: {', '.join((*MODES, *KINDS))}; or unset it",
         )
     if asked == "off":
         return None
@@ -162,33 +168,31 @@ def kind_for(settings: SandboxSettings) -> str | None:
         kind = found()
     if kind is None and asked != "auto":
         raise Refused(
-            f"no sandbox works here, and one is required ({asked})",
-            hint="harness doctor  # shows the reason; `sandbox: auto` runs without one",
+            f"a sandbox is required ({asked}), but none works on this machine",
+            hint="harness doctor  # shows the reason; `sandbox: auto` runs commands without a sandbox",
         )
     return kind
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if folders can be laid over others for a command that has no other namespaces."""
+    """Return True if folders can be mounted over other folders for a command that has no other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line for people about the protection by a sandbox of this kind, and its gaps."""
+    """Return one line for the user about the protection by a sandbox kind, and its gaps."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
                 "agents cannot change the harness, its state, installed programs and git's user settings; "
-                "checks write to their checkout only and have no network but their own loopback"
+                "checks can write only to their checkout and have only a private loopback network"
             )
         case "landlock":
             return (
-                "agents and checks cannot write where they should not, and agents cannot add files at the top of the "
+                "agents and checks can write only to allowed paths, and agents cannot add files at the top of the "
                 "home folder; the network of checks is open"
             )
-    return (
-        "agents and checks run with all rights of this user: state, settings and programs are only compared, if at all"
-    )
+    return "agents and checks have all rights of this user; changes to state, settings and programs are only detected"
 
 
 # ---- access of a command
@@ -208,15 +212,16 @@ def of_check(
     at_home: bool = False,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> tuple[Sandbox, str]:
-    """Return the sandbox of one check, and the name inside it of ``temporary``, its folder for temporary files.
+    """Return the sandbox of one check, and the path of ``temporary`` (its folder for temporary files) inside the
+    sandbox.
 
-    ``own`` are the folders that it may change, ``reads`` those that it must not, wherever they lie. It cannot see
-    temporary files of others, except for those that it needs: both of them, and those that its variables and ``names``
-    name. ``of_home``: with namespaces, it sees only these of the files and hidden folders in the home, plus those that
-    it needs: programs look for settings in each folder above their own. Without ``namespaces`` it sees the machine as a
-    person's own command does, if Landlock can confine it: with a separate ``network``, if asked for and possible, and
-    with the ``laid`` folders over others, if it ``can_lay``. ``at_home``: it sees all of the home, and changes only the
-    caches in ``of_home``. ``Refused`` as by ``kind_for``.
+    ``own``: folders that the check may change. ``reads``: folders that the check must not change, even inside ``own``.
+    Other temporary files are hidden, except those in ``own``, in ``reads``, in environment variables and in ``names``.
+    ``of_home``: with namespaces, the only visible files and hidden folders in the home, besides required ones, because
+    programs search all parent folders for settings. ``namespaces=False``: the check sees the machine as the user's own
+    commands do, if Landlock works. Then a separate ``network`` is optional, and ``laid`` folders are mounted over
+    others if ``can_lay``. ``at_home``: the check sees the whole home and may change only the caches in ``of_home``.
+    Raise ``Refused`` as ``kind_for`` does.
     """
     kind = kind_for(settings)
     has_own_network = kind == "namespaces" and network != OPEN
@@ -263,7 +268,9 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return the rules that hide files and hidden folders of the home, except for the wanted ones and their parents."""
+    """Return the rules that hide files and hidden folders in the home, except for the wanted paths and their
+    parents.
+    """
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
     try:
@@ -286,7 +293,9 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the rules that put a check's temporary files over the shared ones, and show the needed shared ones."""
+    """Return the rules that replace the shared temporary folder by the check's own, and keep needed shared files
+    visible.
+    """
     below = [path for path in needed if _is_in(path, place) and path != scratch]
     entries = {os.path.join(place, path[len(place) :].strip("/").partition("/")[0]) for path in below}
     laid = {place: ("rw", scratch)}
@@ -303,7 +312,7 @@ def _laid_over(
 
 
 def _paths_in(texts: Iterable[str]) -> list[str]:
-    """Return the shared temporary files that texts name."""
+    """Return the shared temporary files whose paths occur in these texts."""
     places = "|".join(re.escape(place) for place in _temporary_places())
     found = (match for text in texts for match in re.findall(rf"(?:{places})/+[^\s:;,'\"()/]+", text))
     return [os.path.realpath(path) for path in found]
@@ -325,11 +334,11 @@ def of_agent(
     installs: bool = False,
     reads: Iterable[str | os.PathLike[str]] = (),
 ) -> Sandbox:
-    """Return the sandbox of an agent that works in ``places``: the project, and git's folder if that is elsewhere.
+    """Return the sandbox of an agent that works in ``places``: the project, and a separate git folder if there is one.
 
-    ``reads`` are further folders that it must not change: those of the project whose copy it works in. A folder for
-    programs and git's user settings are created if missing, since a missing file cannot be protected. ``installs``: for
-    a script of the project's people, which may install programs and packages. ``Refused`` as by ``kind_for``.
+    ``reads`` are folders that the agent must not change, such as the project whose workspace it uses. A folder for
+    programs and git's user settings are created if missing, because a missing file cannot be protected. ``installs`` is
+    for a project script of the user, which may install programs and packages. Raise ``Refused`` as ``kind_for`` does.
     """
     kind = kind_for(settings)
     own = [os.path.realpath(path) for path in places]
@@ -354,7 +363,9 @@ def left_open(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
 ) -> Callable[[str], bool]:
-    """Return a function that tells if an agent in ``places`` may write to a path; always True without a sandbox."""
+    """Return a function that returns True if an agent in ``places`` may write to a path; always True without a
+    sandbox.
+    """
     if kind_for(settings) is None:
         return lambda path: True
     own = [os.path.realpath(path) for path in places]
@@ -381,7 +392,7 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return rules for the kernel's file systems: open to anyone with the right, except for root's switches."""
+    """Return rules for the kernel's file systems: writable with normal rights, except for kernel switches of root."""
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -416,7 +427,7 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache; none for Landlock, which would close the whole cache."""
+    """Return the harness's folder in the user's cache; empty for Landlock, which would protect the whole cache."""
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -424,7 +435,7 @@ def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool = False) -> list[str]:
-    """Return the paths that an agent must not change, with links resolved; those in its own folders are left out."""
+    """Return the resolved paths that an agent must not change, without paths in its own folders."""
     home, git = _home_and_git(environ)
     of_user = [os.path.join(home, name) for name in _OF_USER]
     search = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
@@ -437,13 +448,15 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's folder if it is installed in an environment inside the project; not if it is the project."""
+    """Return the harness's package folder if it is installed in an environment inside the project, else an empty
+    list.
+    """
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
 
 def _python_of_user() -> list[str]:
-    """Return the packages in the home folder from which the running Python would load."""
+    """Return the package folders in the home from which the running Python would import."""
     return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
@@ -453,7 +466,7 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create missing paths, since they cannot be protected otherwise; an unused state folder is not created."""
+    """Create missing paths, because a missing path cannot be protected. An unused state folder is not created."""
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -473,7 +486,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list: a writable folder with a read-only part is replaced by its other entries."""
+    """Return the rules as an allow-list. A writable folder with a read-only part is replaced by its other entries."""
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -498,7 +511,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best kind that works here."""
+    """Return the best sandbox kind that works on this machine; ``None`` if none does."""
     return _found(_machine_as_it_is())
 
 
@@ -527,7 +540,7 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return the facts that decide the answer: boot, user, container, and the helper program."""
+    """Return a text of the facts that decide which sandbox works: boot, user, container, helper program and kernel."""
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -543,7 +556,7 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind for the order, with its program if one is needed; ``None`` if unavailable."""
+    """Return the sandbox kind for the launch order, with its program if one is needed; ``None`` if unavailable."""
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":
@@ -564,7 +577,7 @@ exit 0
 
 @cache
 def _holds(kind: str) -> bool:
-    """Return True if a test shows that this kind keeps a command from writing, and lets it write elsewhere."""
+    """Return True if a test shows that this sandbox kind prevents forbidden writes and permits allowed writes."""
     with tempfile.TemporaryDirectory(prefix="harness-try-") as folder:
         top = os.path.realpath(folder)
         for name in ("open/closed", "closed"):

@@ -1,20 +1,20 @@
-"""The lifeline: a tiny process between the harness and one command, so that nothing of the command outlives either.
+"""The supervisor: a tiny process between the harness and one command. No process of the command outlives the harness.
 
 ``python -S -E -I supervisor.py CONTROL STATUS REPORT``: the numbers of three inherited descriptors. Its standard
 streams are the command's. ``kernel/process/client.py`` is the other side.
 
-CONTROL  first the order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing, folder,
-         program, and three lists, each behind its length: the words, the terms of its confinement, its limits; the
-         rest is the environment. Then lines, each a grace in seconds: end the command, TERM now, KILL after the grace.
-         End of file means that the harness is dead: everything is killed at once.
-STATUS   lines: ``started PID`` before the command can do anything; ``limit NAME SIZE FOUND`` when it is ended for what
-         it takes; ``exited CODE`` (negative: death by that signal); ``ended``.
-REPORT   written by the new process itself: ``STEP ERRNO`` when it cannot become the command; else it just closes.
+CONTROL  first the launch order: its length (8 bytes, big endian), then fields separated by NUL: ``stay`` or nothing,
+         folder, program, and three lists, each preceded by its length: arguments, sandbox terms, limits; the rest is
+         the environment. Then lines, each with a number of seconds: send SIGTERM to the command now, SIGKILL after
+         that time. End of file means that the harness has died: all processes are killed immediately.
+STATUS   lines: ``started PID`` before the command runs; ``limit NAME SIZE FOUND`` if the command exceeded a limit;
+         ``exited CODE`` (negative if killed by a signal); ``ended``.
+REPORT   written by the new process itself: ``STEP ERRNO`` if it cannot become the command; otherwise just closed.
 
-The command leads a separate session and dies with the lifeline (PDEATHSIG). The lifeline is a child subreaper: orphans
-of the command, daemons included, become its children and are ended after the command. A lifeline is ended by SIGKILL
-only. Every command pays for start-up time: only modules that cost nothing are imported (``signal`` costs 5 ms,
-``ctypes`` 4).
+The command leads a separate session and dies with the supervisor (PDEATHSIG). The supervisor is a child subreaper:
+orphans of the command, including daemons, become its children and are ended after the command. Only SIGKILL ends a
+supervisor. Start-up time delays every command, so only modules that cost nothing are imported (``signal`` costs 5 ms,
+``ctypes`` 4 ms).
 """
 
 import os
@@ -46,7 +46,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Carry out one order from start to end; return when nothing of it is left."""
+    """Run one launch order to its end; return when no process of its command is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -55,7 +55,7 @@ def main(control: int, status: int, report: int) -> None:
 
 
 def read_order(control: int) -> bytes | None:
-    """Return the whole order, or ``None`` if the harness died before it was complete."""
+    """Return the complete launch order; ``None`` if the harness died before sending all of it."""
     head = _read_exactly(control, 8)
     return None if head is None else _read_exactly(control, int.from_bytes(head, "big"))
 
@@ -72,11 +72,11 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 
 
 class Order:
-    """The command to run: folder, program (a path), words (its argv) and environment, all as bytes.
+    """The command to run: folder, program (a path), arguments (``words``) and environment, all as bytes.
 
-    ``stays``: processes that the command leaves go on until the harness ends them or dies (a development server).
-    ``terms``: the confinement (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a program
-    that holds the command in separate namespaces, where only the command is asked to end. ``limits``: resource limits
+    ``stays``: processes that the command leaves behind, such as a development server, run until the harness ends them
+    or dies. ``terms``: the sandbox (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a
+    program that runs the command in separate namespaces; only the command receives SIGTERM. ``limits``: resource limits
     (``kernel/process/resource_watch.py``); empty for none.
     """
 
@@ -93,13 +93,13 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list that begins here with its length, and the rest."""
+    """Return the list that starts with its length at the first field, and the remaining fields."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
 
 class Keeper:
-    """One command and all its descendants, until all of them are gone."""
+    """Supervision of one command and all its descendants until all have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -134,7 +134,7 @@ class Keeper:
         self._watch_harness()
 
     def keep(self, order: Order, report: int) -> None:
-        """Start the command, wait for its end, end its descendants."""
+        """Start the command, wait for its exit, and end its descendants."""
         prctl = find_prctl()
         prctl(_CHILD_SUBREAPER, 1)
         self.wrapped = order.wrapped
@@ -154,7 +154,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Watch for the harness's death by pidfd too, in case a forked process keeps the control pipe open."""
+        """Also detect the harness's death through a pidfd, in case a forked process keeps the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -190,7 +190,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """Check the limits, if it is time; kill all of a command that exceeds one, at once."""
+        """Check the limits if a check is due; if the command exceeds a limit, kill all its processes."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -208,13 +208,18 @@ class Keeper:
         return bool(passed)
 
     def _signal_everybody(self, number: int) -> None:
-        """Signal all at once, so that no fork escapes: the group, and if signals stay inside, all that left it."""
+        """Signal all processes of the command in one step, so that no fork escapes.
+
+        If signals cannot leave the sandbox, processes outside the command's process group are signalled too.
+        """
         self._signal_group(number)
         if self.scoped:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the exit code of the dead command; it stays a zombie, if possible, so that its pid is not reused."""
+        """Return the exit code of the dead command. If possible, the command stays a zombie, so that its pid is not
+        reused.
+        """
         if not hasattr(os, "waitid"):  # macOS
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
             self.reaped = pid == self.pid
@@ -242,13 +247,14 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Return the living children apart from the command."""
+        """Return the pids of the live children other than the command."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
-        """Kill the children, then the children that they leave, until there are none.
+        """Kill all children, then the children that they leave behind, until there are none.
 
-        Only this process's own children are signalled, and only it reaps them, so no pid can have been reused.
+        Only this process's own children are signalled, and only this process reaps them, so no pid can have been
+        reused.
         """
         until = time.monotonic() + KILL_SECONDS
         self._signal_everybody(signal.SIGKILL)
@@ -259,7 +265,7 @@ class Keeper:
             self._wait(time.monotonic() + 0.02)
 
     def _wait(self, until: float | None) -> None:
-        """Sleep until a child changes, the harness writes or dies, or the moment comes."""
+        """Sleep until a child changes its state, the harness writes or dies, or the time ``until`` comes."""
         milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000
         for descriptor, _ in self.poller.poll(milliseconds):
             if descriptor == self.wake:
@@ -288,7 +294,7 @@ class Keeper:
         self.kill_at = time.monotonic()
 
     def _signal_group(self, number: int) -> None:
-        """Signal the command and its group, while their number is theirs."""
+        """Signal the command and its process group, as long as the pid belongs to the command."""
         if self.gone:
             return
         if self.wrapped and number != signal.SIGKILL:
@@ -309,7 +315,7 @@ class Keeper:
 
 
 def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int) -> None:
-    """Become the command, in the new process, or write to ``report`` what failed. Never returns."""
+    """Turn the new process into the command, or write the failed step to ``report``. Never return."""
     step = "start"
     lifeline = os.getppid()
     try:
@@ -339,9 +345,9 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority (as root), so that it need not wait behind all processes of a command.
+    """Raise this process's priority (if root), so that it need not wait for the processes of a command.
 
-    It mostly sleeps. A niceness would not help, since each session has its own share.
+    The process mostly sleeps. A nice value would not help, because each session has its own CPU share.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
@@ -350,7 +356,7 @@ def come_first() -> None:
 
 
 def be_ended_first() -> None:
-    """Make the kernel end this process's descendants, and not the harness, when memory runs out."""
+    """Make the kernel kill this process's descendants before the harness when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
             if int(score.read()) < _ENDED_FIRST:
@@ -360,9 +366,10 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Let the kernel limit the user's processes to the present number plus twice ``count``, if the watch is too slow.
+    """Let the kernel limit the user's processes to the current number plus twice ``count``, in case the watch is too
+    slow.
 
-    Root has no such limit.
+    The kernel ignores this limit for root.
     """
     if not count or not os.geteuid() or not sees_own_pids():
         return
@@ -378,7 +385,7 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads, from the fourth word of ``loadavg``; -1 if unknown."""
+    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if unknown."""
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -392,7 +399,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Confine this process by the order's terms; return the program and words to start in it."""
+    """Enter the sandbox of the launch order; return the program and arguments to start there."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -400,7 +407,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the room that is left on the disk of a folder; -1 if unknown."""
+    """Return the free bytes on the disk of a folder; -1 if unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -411,7 +418,9 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the watch over the command's resources; loaded only for a command that lives until the first check."""
+    """Return the watch over the command's resources. Its module is loaded only if the command lives until the first
+    check.
+    """
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -419,16 +428,18 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be confined here: a Landlock layer with moves forbids every mount."""
+    """Return True if signals can be kept inside the sandbox. Not for Landlock with mounts, because a scope forbids
+    mounts.
+    """
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
 
 def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
-    """Limit the signals of this process, and of the command, to its own descendants (Linux 6.12); return True if done.
+    """Limit the signals of this process and the command to its own descendants (Linux 6.12); return True on success.
 
-    It counts only if seen: a signal that reached the parent before does not any more. Such a process may not gain
-    privileges, so this is for commands that a sandbox keeps from that anyway. ``moves``: further rules of Landlock
-    follow, so this layer has to allow moves between folders.
+    Success is tested: a signal that reached the parent before must now fail. The process may no longer gain privileges,
+    so this is only for sandboxed commands. ``moves``: more Landlock rules follow, so this layer must allow moves
+    between folders.
     """
     call = find_function("syscall")
     parent = os.getppid()
@@ -457,12 +468,12 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``, or a function that does nothing if there is none (macOS, a Python without ctypes)."""
+    """Return ``prctl(2)``, or a function that does nothing if unavailable (macOS, a Python without ctypes)."""
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library, or one that returns -1."""
+    """Return a function of the C library, or a function that returns -1 if unavailable."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -479,12 +490,14 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children, dead ones included until they are reaped; empty without /proc."""
+    """Return the pids of this process's children, including dead children until they are reaped; empty without
+    /proc.
+    """
     return children_of(os.getpid())
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of another process."""
+    """Return the pids of a process's children; empty without /proc."""
     if not sees_own_pids():
         return []
     try:
@@ -495,12 +508,14 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the children from every process's record, for kernels without lists of children."""
+    """Return the pids of a process's children by reading all processes, for kernels without child lists."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc exists and has this process's numbers: a container may be shown those of its host."""
+    """Return True if /proc exists and shows this process's own pid. A container may see the /proc of its host
+    instead.
+    """
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -508,7 +523,7 @@ def sees_own_pids() -> bool:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the pid of a process's parent; ``None`` if there is no such process, or no /proc."""
+    """Return the pid of a process's parent; ``None`` if the process does not exist or /proc is missing."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as record:
             return int(record.read().rpartition(b")")[2].split()[1])
@@ -539,7 +554,7 @@ def _reaped(pid: int) -> bool:
 
 
 def _any_child_left() -> bool:
-    """Reap every dead child; return False if there is no child at all."""
+    """Reap every dead child of this process; return False if no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

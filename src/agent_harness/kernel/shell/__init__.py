@@ -1,1 +1,1 @@
-"""Shell text: its words and commands, and the programs that only start another one."""
+"""Shell text: its words and commands, and programs that only start another program."""

@@ -1,6 +1,6 @@
-"""Parser of shell text into commands. Each word has the position of each of its letters; nothing is run or expanded.
+"""Parser of shell text into commands. The position of each letter of a word is known; nothing is run or expanded.
 
-Parsing takes one pass and never raises. Text that no shell accepts is read as far as possible; ``fault`` says why.
+Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words before a command; ``for``, ``select``, ``case`` and ``function`` are the first word of their own."""
+"""Reserved words before a command. ``for``, ``select``, ``case`` and ``function`` are parsed as a command's first
+word.
+"""
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
 _BLANK = re.compile(r"(?:[ \t\r]+|\\\n|#[^\n]*)+")
@@ -33,7 +35,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One word without its quotes and the output of its substitutions; variables stay as they were written."""
+    """One shell word without its quotes and without the output of its substitutions. Variables are not expanded."""
 
     text: str
     at: Sequence[int] = ()  # the position of each letter
@@ -47,16 +49,16 @@ class ShellWord:
 
     @property
     def tilde(self) -> bool:
-        """True if the word begins with a tilde that a shell replaces."""
+        """True if the word begins with a tilde that a shell expands."""
         return self.text.startswith("~") and len(self.at) > 0 and self.at[0] == self.start
 
     @property
     def written(self) -> str:
-        """Word with its substitutions as they were written."""
+        """The word with the source text of its substitutions."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with a text instead of each substitution."""
+        """Return the word with each substitution replaced by the text ``instead``, or by its source text if None."""
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -64,13 +66,13 @@ class ShellWord:
         return "".join((*parts, self.text[before:]))
 
     def behind(self, cut: int) -> ShellWord:
-        """Return the word from a letter on."""
+        """Return the part of the word from letter ``cut`` to the end."""
         return ShellWord(self.text[cut:], self.at[cut:], self.start, self.end, self.quoted)
 
 
 @dataclass(slots=True)
 class ShellCommand:
-    """A program with its words, its redirections, and the operators around it."""
+    """One shell command: its words, its redirections, and the operators around the command."""
 
     words: list[ShellWord] = field(default_factory=list)
     redirects: list[tuple[str, ShellWord]] = field(default_factory=list)
@@ -82,16 +84,18 @@ class ShellCommand:
 
     @property
     def name(self) -> str:
-        """Program without its folder, or the builtin."""
+        """Program name without its folder, or the name of the builtin."""
         return self.words[0].text.rpartition("/")[2] if self.words else ""
 
     @property
     def plain(self) -> list[str]:
-        """Words, with an underscore instead of each substitution."""
+        """Words of the command, with an underscore instead of each substitution."""
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
-        """Yield the commands of each substitution in its words, patterns, redirect targets and here-document."""
+        """Yield the commands of each substitution in the command's words, patterns, redirection targets and
+        here-document.
+        """
         targets = (target for _, target in self.redirects)
         document = [self.document] if self.document and not any(sign == "<<<" for sign, _ in self.redirects) else []
         yield from (word.runs for word in (*self.patterns, *self.words, *targets, *document) if word.runs)
@@ -99,13 +103,13 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """The commands of a text, and its first fault."""
+    """The commands of a shell text, and its first syntax error."""
 
     commands: tuple[ShellCommand, ...]
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after those of its substitutions, and True if its output is read by something else."""
+        """Yield each command after the commands of its substitutions, with True if another command reads its output."""
         yield from _every(self.commands, within=False)
 
 
@@ -117,13 +121,13 @@ def _every(commands: Sequence[ShellCommand], *, within: bool) -> Iterator[tuple[
 
 
 def read(text: str) -> ShellText:
-    """Return the commands of a text, in its order."""
+    """Parse shell text and return its commands in order."""
     reader = _ShellReader(text)
     return ShellText(tuple(reader.commands()), reader.fault)
 
 
 class _Letters:
-    """A word that is being read."""
+    """Shell word under construction while its text is parsed."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -134,19 +138,19 @@ class _Letters:
         self.quoted = self.expands = self.wildcard = False
 
     def take(self, text: str, start: int, end: int) -> None:
-        """Add letters of the text."""
+        """Add letters of the text to the word."""
         if start < end:
             self.parts.append(text[start:end])
             self.spans.append((start, end))
             self.length += end - start
 
     def hole(self, written: str) -> None:
-        """Add a substitution."""
+        """Add a substitution to the word."""
         self.expands = True
         self.holes.append((self.length, written))
 
     def word(self, start: int, end: int, places: Sequence[int] | None) -> ShellWord:
-        """Return the word; ``places`` maps the letters of an inner text to those of the outer one."""
+        """Return the finished word; ``places`` maps positions in an inner text to positions in the outer text."""
         one = len(self.spans) == 1
         at: Sequence[int] = range(*self.spans[0]) if one else [i for span in self.spans for i in range(*span)]
         if places is not None:
@@ -157,7 +161,7 @@ class _Letters:
 
 
 class _Level:
-    """The list of commands that is being read, of a text or of a substitution."""
+    """List of commands under construction while a text or a substitution is parsed."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()
@@ -171,12 +175,12 @@ class _Level:
         return self.cases[-1] if self.cases else ""
 
     def begin(self, *before: str) -> None:
-        """End the command, and begin another one."""
+        """Finish the current command and begin another."""
         self.now = ShellCommand(before=list(before))
         self.found.append(self.now)
 
     def operator(self, sign: str) -> None:
-        """Take an operator between commands."""
+        """Process an operator between commands."""
         now = self.now
         if self.case == "pattern" and sign in ("(", "|", "\n", ")"):
             if sign == ")":
@@ -194,7 +198,7 @@ class _Level:
             now.before.append(sign)
 
     def word(self, word: ShellWord) -> None:
-        """Take a word: a reserved one, a pattern, or one of the command."""
+        """Process a word: a reserved word, a ``case`` pattern, or a word of the current command."""
         words, plain = self.now.words, "" if word.quoted or word.expands else word.text
         head = words[0].text if words and not words[0].quoted else ""
         if self.case == "pattern" and (plain != "esac" or self.now.patterns):
@@ -220,7 +224,7 @@ class _Level:
 
 
 class _ShellReader:
-    """Parser of a text in one pass."""
+    """One-pass parser of shell text."""
 
     def __init__(self, text: str, places: Sequence[int] | None = None, depth: int = 0) -> None:
         self.text, self.places, self.depth = text, places, depth
@@ -229,7 +233,7 @@ class _ShellReader:
         self._closing: dict[int, int] | None = None
 
     def commands(self, *, nested: bool = False) -> list[ShellCommand]:
-        """Return the commands to the end of the text, or if ``nested`` to the closing parenthesis."""
+        """Return the commands up to the end of the text or, if ``nested``, up to the closing parenthesis."""
         level = _Level()
         while self.at < len(self.text):
             if blank := _BLANK.match(self.text, self.at):
@@ -257,7 +261,7 @@ class _ShellReader:
         return [each for each in level.found if each.words or each.redirects or each.keys or each.patterns]
 
     def fail(self, fault: str) -> None:
-        """Record the first fault."""
+        """Record a syntax error, unless one is already recorded."""
         self.fault = self.fault or fault
 
     def redirect(self, level: _Level, found: re.Match[str]) -> None:
@@ -272,7 +276,7 @@ class _ShellReader:
             level.now.document = target
 
     def documents(self, level: _Level) -> None:
-        """Read the here-documents whose text begins at this line."""
+        """Read the here-documents whose text begins on this line."""
         pending = level.pending
         level.pending = []
         for command, tabs, mark in pending:
@@ -309,7 +313,7 @@ class _ShellReader:
         return letters.runs
 
     def too_deep(self) -> bool:
-        """Return True if the limit of nesting is reached; the rest of the text is skipped then."""
+        """Return True and skip the rest of the text if the nesting limit is reached."""
         if self.depth < DEEPEST:
             return False
         self.fail("it is nested too deeply")
@@ -317,12 +321,12 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """Return a reader of an inner text whose letters are at these positions of this one."""
+        """Return a parser of an inner text whose letters have these positions in the outer text."""
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
     def arithmetic(self, now: ShellCommand) -> bool:
-        """Read ``((...))`` at the start of a command, as a command with one argument; return False if it is not one."""
+        """Read ``((...))`` at the start of a command as a command with one argument; return False if there is none."""
         end = self.arithmetic_end(self.at) if [each.text for each in now.words[:2]] in ([], ["for"]) else 0
         if end:
             for start, stop in ((self.at, self.at + 2), (self.at + 2, end - 2)):
@@ -335,7 +339,9 @@ class _ShellReader:
         return end > 0
 
     def arithmetic_end(self, at: int) -> int:
-        """Return the position after the two closing parentheses of the two at ``at``; 0 if these are not a pair."""
+        """Return the position after the ``))`` that closes the ``((`` at position ``at``; 0 if they do not form a
+        pair.
+        """
         if self._closing is None:
             self._closing = {}
             opened = list[int]()
@@ -348,7 +354,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """Return the word at this position; an empty one if none begins."""
+        """Return the word at the current position; an empty word if none begins here."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -370,18 +376,18 @@ class _ShellReader:
         return letters.word(start, self.at, self.places)
 
     def take(self, letters: _Letters, end: int) -> None:
-        """Add the letters up to a position to a word."""
+        """Add the letters up to position ``end`` to a word."""
         letters.take(self.text, self.at, end)
         self.at = end
 
     def escaped(self, letters: _Letters) -> None:
-        """Read a backslash and the letter behind it; add nothing for a continued line."""
+        """Read a backslash and the letter after it; add nothing for a line continuation."""
         self.at += 2 if self.text.startswith("\\\n", self.at) else 1
         if self.text[self.at - 1] == "\\":
             self.take(letters, min(self.at + 1, len(self.text)))
 
     def quotes(self, letters: _Letters) -> None:
-        """Read a quoted part."""
+        """Read a quoted part of a word."""
         letters.quoted, text = True, self.text
         start, end = self.at, -1
         self.at += 2 if text[start] == "$" else 1
@@ -402,7 +408,7 @@ class _ShellReader:
         self.at = min(self.at + 1, len(text))
 
     def in_double_quotes(self, letters: _Letters) -> None:
-        """Read up to the closing quote."""
+        """Read the text up to the closing double quote."""
         text = self.text
         while self.at < len(text) and text[self.at] != '"':
             if plain := _IN_QUOTES.match(text, self.at):
@@ -415,7 +421,9 @@ class _ShellReader:
                 self.take(letters, self.at + 1)
 
     def expansion(self, letters: _Letters, *, quoted: bool = False) -> None:
-        """Read from a dollar or a backtick on: commands are read, and variables stay as they were written."""
+        """Read an expansion that begins with a dollar sign or backtick. Commands are parsed; variables are not
+        expanded.
+        """
         text, start = self.text, self.at
         if text.startswith("$(", start):
             self.substitution(letters)
@@ -441,7 +449,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Read the commands between backticks, without their protecting backslashes."""
+        """Read the commands between backticks, without the escaping backslashes."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")
@@ -459,7 +467,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def braced(self, letters: _Letters, *, quoted: bool) -> None:
-        """Read ``${...}``, whose substitutions are run."""
+        """Read a ``${...}`` expansion and parse its substitutions."""
         text, start, inner = self.text, self.at, _Letters()
         self.at += 2
         if not self.too_deep():

@@ -1,4 +1,4 @@
-"""Programs that start another one: the words that they keep, and the command in the rest."""
+"""Programs that start another program: their own words, and the command in the remaining words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent_harness.kernel.shell.reader import read
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"})
 LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
-"""Tools that start a program in a project's environment, behind the word ``run``."""
+"""Tools that start a program in a project's environment with the subcommand ``run``."""
 _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project "
     "--directory --env-file -e --env -C"
@@ -41,12 +41,14 @@ _VALUED_OF_SHELL = re.compile(r"[-+][a-zA-Z]*o|--rcfile|--init-file")
 
 
 def name_of(words: Sequence[str]) -> str:
-    """Return the program's name without its folder; empty if there are no words."""
+    """Return the program name without its folder; empty if there are no words."""
     return words[0].rpartition("/")[2] if words else ""
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return the number of words that the wrapper at ``at`` keeps, 1 for an assignment; 0 if it is neither."""
+    """Return the number of words that belong to the wrapper at ``at``, or 1 for an assignment; 0 if neither is
+    there.
+    """
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -70,7 +72,7 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program behind assignments and wrappers, or the length if there is none."""
+    """Return the index of the program after assignments and wrappers; the number of words if there is no program."""
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -78,7 +80,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that shell text starts, each after those that start it."""
+    """Yield the programs that shell text starts, each after the wrappers that start the program."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -88,7 +90,10 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the text that ``sh -c``, ``eval`` or ``env -S`` runs, or ``None``; also ``((...))`` without arithmetic."""
+    """Return the shell text that ``sh -c``, ``eval`` or ``env -S`` runs; ``None`` if there is none.
+
+    The words of ``((...))`` are also returned, in case they are not arithmetic.
+    """
     name = name_of(words)
     if name in ("eval", "(("):
         return " ".join(words[1:])
@@ -102,7 +107,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word behind an option that is not an option itself."""
+    """Return the first word after ``option`` that is not an option itself; ``None`` if there is none."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]
@@ -113,7 +118,7 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand: its script, or the text of ``-c``; 0 for none."""
+    """Return the index of a shell's first operand: its script file, or the text of ``-c``; 0 if there is none."""
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at
@@ -121,7 +126,7 @@ def script_file_at(words: Sequence[str]) -> int:
 
 
 def executed(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the words of each command that ``find`` starts."""
+    """Yield the start and end index of each command in the words of a ``find`` call."""
     if name_of(words) not in ("find", "fd", "gfind"):
         return
     for at, word in enumerate(words):

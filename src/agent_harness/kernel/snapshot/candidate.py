@@ -1,10 +1,9 @@
-"""The agent's work as a commit: made on a private ref, and adopted once the checks have passed.
+"""The agent's work as a commit: made on a private ref, and adopted after the checks have passed.
 
-Files that only younger ignore rules hide are named (``newly_ignored``). A snapshot never touches files that were
-ignored when it was taken. A file that is ignored only since would be an ordinary untracked file again after a rollback,
-so it belongs to the attempt's work. Caches of tools are an exception: a new folder with a ``.gitignore`` inside that
-ignores all of it (a virtual environment, the cache of a test runner). It stays ignored after a rollback too, and is
-left in place.
+Files hidden only by newer ignore rules are listed (``newly_ignored``). A snapshot never touches files that were ignored
+when it was taken. A file that became ignored after the snapshot would be untracked again after a rollback, so it
+belongs to the attempt's work. Tool caches are an exception: a new folder with a ``.gitignore`` that ignores the whole
+folder, such as a virtual environment or a test runner's cache. It stays ignored after a rollback and is left in place.
 """
 
 import os
@@ -42,7 +41,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that only rules younger than the snapshot ignore."""
+    """Paths that are ignored only by rules newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -50,7 +49,10 @@ class Hidden:
 
 
 def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the paths ignored now that would not have been at the snapshot; self-ignoring folders end in a slash."""
+    """Return the paths that are ignored now but were not when the snapshot was taken.
+
+    Folders that ignore themselves end in a slash.
+    """
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
         index = operation.full_index(snapshot)
@@ -59,7 +61,7 @@ def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) 
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Classify the paths ignored now; costs nothing while no ``.gitignore`` file has changed."""
+    """Return the paths ignored since the snapshot, by kind. Costs nothing unless a ``.gitignore`` file has changed."""
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -78,7 +80,7 @@ def _is_rules(path: bytes) -> bool:
 
 
 def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> str:
-    """Return a folder that holds nothing but the snapshot's ``.gitignore`` files."""
+    """Return a new folder that contains only the snapshot's ``.gitignore`` files."""
     folder = operation.room.path("rules")
     shutil.rmtree(folder, ignore_errors=True)
     os.mkdir(folder)
@@ -88,7 +90,7 @@ def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> s
 
 
 def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Return the folders whose own ``.gitignore`` ignores itself and in which the snapshot has nothing."""
+    """Return the folders that ignore themselves with their own ``.gitignore`` and contain no file of the snapshot."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -102,7 +104,7 @@ def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Se
 
 
 def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the paths that the rules in the folder, and those of the notes, ignore."""
+    """Return the paths that are ignored by the rules in ``folder`` or in the snapshot's notes."""
     if not paths:
         return set()
     words = ("check-ignore", "-z", "--stdin", "--no-index")
@@ -111,7 +113,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield the file itself, or every file below an ignored folder; other repositories are noted and not entered."""
+    """Yield the file, or every file below an ignored folder. Nested repositories are recorded and not entered."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -130,13 +132,13 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
-    """Return a commit of the work tree as it is, named by ``ref``; HEAD itself if nothing differs from it.
+    """Return a commit of the current work tree, stored under ``ref``; HEAD itself if the work tree does not differ.
 
-    With a ``base`` nothing done since then hides a change: index flags, a forged index, ``.git/info/exclude``, ignore
-    rules for files that the base holds. New files follow the present ``.gitignore`` files (``newly_ignored`` names the
-    files that these hide). Files that match ``exclude`` are as in the HEAD of the base. A file that the user hid by a
-    flag before the base, and nobody has changed since, stays as it is in the index. Attributes and the user's own
-    filters apply, as in any commit. ``UnsafeTree`` if an operation is under way.
+    With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``, ignore
+    rules for files in the base. Current ``.gitignore`` files apply to new files (``newly_ignored`` lists what they
+    hide). Files that match ``exclude`` are taken from the base's HEAD. A file that the user had flagged in the index,
+    unchanged since the base, keeps its index entry. Attributes and the user's own filters apply. Raise ``UnsafeTree``
+    if a git operation is unfinished.
     """
     refuse_operation(git)
     with git.room() as room:
@@ -154,7 +156,7 @@ def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, 
 
 
 def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | None = None) -> str:
-    """Return the tree of the commit that ``candidate`` would make. No ref names it: git may collect it."""
+    """Return the tree of the commit that ``candidate`` would make. No ref keeps this tree, so git may delete it."""
     refuse_operation(git)
     with git.room() as room:
         head = git.look()
@@ -164,11 +166,11 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
-    """Move the branch to a commit whose tree is the work tree, and the index with it; write no file.
+    """Move the branch and the index to a commit whose tree equals the work tree; write no file.
 
-    ``branch`` is a full name or "detached"; ``expected_head`` is its commit now, ``None`` for none. HEAD names the
-    branch afterwards. With a ``base``, flags that the user had set in the index then are set again. Safe to repeat
-    after a crash. ``UnsafeTree`` if the branch is elsewhere, or an operation is under way.
+    ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` for none. Afterwards HEAD
+    refers to the branch. With a ``base``, index flags that the user had set at that time are set again. Can be repeated
+    after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished.
     """
     refuse_operation(git)
     refuse_elsewhere(git, branch)
@@ -182,17 +184,17 @@ def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base
             try:
                 move_head(git, room, branch=branch, commit=commit, expected=tip, now=now)
             except GitFailed as error:
-                raise UnsafeTree(f"{branch} moved meanwhile", hint="git log --oneline") from error
+                raise UnsafeTree(f"{branch} was moved by another process", hint="git log --oneline") from error
             git.trusted_index = (room.keep(index), git.tree_of(commit))
             operation.set_flags(index, operation.notes.flags_by_path())
         install_index(git.repository, index)
 
 
 def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Scan]:
-    """Return an index and its differences from the files.
+    """Return an index and the differences between the index and the files.
 
-    The index is that of the base, trusted under its digest, else one that trusts nothing. The latter too if rules that
-    shape content have changed: then unchanged files may become other objects.
+    The base's stored index is used if its digest matches, else a new index that makes git read every file. The latter
+    is also used if attributes changed, because unchanged files may then become other objects.
     """
     warm = operation.kept_index(base.index_plain, operation.notes.young_plain) if base else None
     if warm:
@@ -208,7 +210,9 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the present files, with those that match ``exclude`` as in the base's HEAD; and its index."""
+    """Return the tree of the current files and its index; files that match ``exclude`` are taken from the base's
+    HEAD.
+    """
     excluded = walk.matcher(exclude, operation.git.prefix())
     index, found = _compared(operation, base)
     wanted = base.head if base else head.commit
@@ -216,7 +220,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, also for a file instead of a folder with such files in the commit."""
+            """Return True for an excluded path, also for a file that replaced a folder with excluded files."""
             folder = objects.at(tree, path)
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
@@ -230,7 +234,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
 def _read_changes(
     operation: Operation, index: str, found: walk.Scan, base: Snapshot | None, stays_out: Callable[[bytes], bool]
 ) -> None:
-    """Read differing files into the index, and files ignored now although the base held them or git tracks them."""
+    """Read changed files into the index, including newly ignored files that the base contains or git tracks."""
     hidden = {os.fsencode(path): oid for path, oid in operation.notes.hidden.items()}
     paths = [*found.changed, *found.untracked, *_tracked(operation, found)]
     paths = [path for path in paths if path not in hidden or operation.blob_id(path) != hidden[path]]
@@ -242,7 +246,7 @@ def _read_changes(
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
-    """Return the paths among ignored files and other repositories that the repository's own index has."""
+    """Return the paths among ignored files and nested repositories that are in the repository's own index."""
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
@@ -254,13 +258,13 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    """Return the files that were untracked at the base and still exist, ignored or not."""
+    """Return the files that were untracked at the base and still exist, even if they are ignored now."""
     new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
     return operation.files_among(path for path in new if path not in known)
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Give files in the index the content that they have in this tree."""
+    """Reset these index entries to their content in the given tree."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
@@ -272,7 +276,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit that knows the files as they were last read."""
+    """Return an index of the commit with up-to-date file data."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

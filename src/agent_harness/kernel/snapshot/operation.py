@@ -1,4 +1,4 @@
-"""Shared parts of taking a snapshot, checking and rollback: one operation on one work tree, and its index steps."""
+"""Shared steps of snapshots, candidates and rollbacks: one operation on a work tree, and its work on indexes."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ __all__ = [
     "user_file_path",
 ]
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
-"""Settings of a repository that convert the bytes of a file for an object, and run nothing."""
+"""Repository settings that convert a file's bytes for storage and run no program."""
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
@@ -41,10 +41,10 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A work tree as it was: files, index, HEAD and ignore rules.
+    """State of a work tree: files, index, HEAD and ignore rules.
 
-    The three digests name kept indexes (``kernel/git/operation_lock.py``); they make a rollback fast, and are not
-    needed for it.
+    Its three digests identify stored indexes (``kernel/git/operation_lock.py``), which make a rollback faster but are
+    not needed.
     """
 
     ref: str  # keeps everything below from being collected as garbage
@@ -57,25 +57,27 @@ class Snapshot:
     index_full: str  # an index of the commit's tree
 
     def as_record(self) -> dict[str, str | None]:
-        """Return the members of the JSON record."""
+        """Return the snapshot as a JSON object."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Self:
-        """Return the snapshot in a record; ``StateDamaged`` if a member is missing or not text.
+        """Return the snapshot in a JSON record. Raise ``StateDamaged`` if a member is missing or not text.
 
-        Extra ones are ignored.
+        Additional members are ignored.
         """
         members: dict[str, Any] = {each.name: record.get(each.name) for each in fields(cls)}
         for name, value in members.items():
             if not isinstance(value, str) and not (name == "head" and value is None):
-                raise StateDamaged(f"the record of a snapshot has no usable {name}", hint="harness doctor")
+                raise StateDamaged(f"the snapshot record has no valid {name}", hint="harness doctor")
         return cls(**members)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore."""
+    """Result of a restore: the rescue ref and commit, the rolled-back commits, and files that were moved or left in
+    place.
+    """
 
     ref: str | None  # names the commit below; None when there was nothing to rescue
     commit: str | None  # the files as they were before going back; parents: all that was checked out
@@ -86,9 +88,9 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts that a tree cannot hold, written into the message of a commit.
+    """Facts about a snapshot that a git tree cannot hold, stored in the message of a commit.
 
-    Paths are text as ``os.fsdecode`` gives it; folders in ``ignored`` end in a slash.
+    Paths are text from ``os.fsdecode``; folders in ``ignored`` end in a slash.
     """
 
     ignored: list[str] = field(default_factory=list)
@@ -111,31 +113,31 @@ class Notes:
     empty: list[str] = field(default_factory=list)  # folders without anything in them, which git does not know
 
     def as_text(self) -> str:
-        """Return one JSON object on one line, in ASCII."""
+        """Return the notes as one line of ASCII JSON."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the notes that ``as_text`` wrote; members of a later version are left out."""
+        """Return the notes written by ``as_text``. Members of a later version are ignored."""
         record: dict[str, Any] = json.loads(text)
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
     def away_by_path(self) -> dict[bytes, str]:
-        """Return the flags of files that were not there, by path as the file system has it."""
+        """Return the index flags of files that did not exist, by path in bytes."""
         return {os.fsencode(path): self.flags[path] for path in self.away}
 
     def flags_by_path(self) -> dict[bytes, str]:
-        """Return the flags, by path as the file system has it."""
+        """Return the index flags of files, by path in bytes."""
         return {os.fsencode(path): words for path, words in self.flags.items()}
 
     def ignored_places(self) -> set[bytes]:
-        """Return the ignored paths as the file system has them."""
+        """Return the ignored paths in bytes."""
         return {os.fsencode(path) for path in self.ignored}
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: the repository, the lock and temporary files, the view that git runs in, and the notes."""
+    """One operation on a work tree: the repository, the lock with temporary files, the git view, and the notes."""
 
     git: Git
     room: OperationLock
@@ -147,32 +149,32 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences of the files from an index, without files that the harness printed into."""
+        """Return the differences between the files and an index, without files into which the harness prints."""
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the files of an index with their modes, as git shows them."""
+        """Return the file modes in an index by path, as git prints them."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
         return {entry.path: f"{entry.mode:06o}" for entry in found}
 
     def kind(self, path: bytes) -> str:
-        """Return the kind of a path of the work tree: file, folder, other or nothing."""
+        """Return the kind of a work tree path: file, folder, other or nothing."""
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Return the paths that are files or links; a path below a link does not count."""
+        """Return the paths that are files or symbolic links; paths below a symbolic link are left out."""
         links = walk.Links(os.fsencode(self.git.top()))
         return [path for path in paths if self.kind(path) == "file" and not links.above(path)]
 
     def write_tree(self, index: str) -> str:
-        """Return the tree of an index."""
+        """Write the tree of an index and return its id."""
         return self.view.call("write-tree", index=index).stdout.strip().decode()
 
     def commit(self, tree: str, parents: Sequence[str], message: str, *, identity: tuple[str, str] = IDENTITY) -> str:
-        """Create a commit object, which no ref names yet."""
+        """Create a commit object and return its id. No ref points to the new commit yet."""
         words = [word for parent in parents for word in ("-p", parent)]
         done = self.view.call(
             *("commit-tree", tree, *words),
@@ -182,7 +184,7 @@ class Operation:
         return done.stdout.strip().decode()
 
     def new_ref(self, ref: str, commit: str) -> bool:
-        """Create a ref; return False if there is one of that name already."""
+        """Create a ref; return False if a ref with this name already exists."""
         try:
             self.set_ref(ref, commit, "")
         except GitFailed as error:
@@ -197,7 +199,7 @@ class Operation:
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Return a copy of the repository's index in one piece; an empty one if there is none yet."""
+        """Copy the repository's index, without a split, and return the copy's path; an empty index if there is none."""
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         elif self.room.shared_parts():
@@ -205,14 +207,14 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Return a copy of an own index, to be changed."""
+        """Copy a temporary index for changes, and return the copy's path."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
     def cold_index(self, tree: str, away: Mapping[bytes, str]) -> str:
-        """Return an index of a tree that trusts nothing about files, so that each is read again.
+        """Return a new index of a tree that makes git read every file again.
 
-        ``away`` are files that were not there by the user's wish, with their flags. Those that still are not, stay so.
+        ``away`` are files that the user left out, with their index flags. Files that still do not exist stay flagged.
         """
         index = self.room.path("cold")
         self.view.call("read-tree", tree, index=index)
@@ -221,16 +223,18 @@ class Operation:
         return index
 
     def refresh(self, index: str) -> None:
-        """Record in an index the files that equal it."""
+        """Update an index with the data of files that are unchanged."""
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return an index of the snapshot's tree: the kept one, else one that knows nothing about files."""
+        """Return an index of the snapshot's tree: the stored index, else a new index that makes git read every file."""
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a kept index that hides nothing and trusts no young entry; ``None`` if there is none."""
+        """Return a stored index in which no flag hides a file and no recent entry is trusted; ``None`` if there is
+        none.
+        """
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
             lines = [f"{entry}\t".encode() + os.fsencode(path) for path, entry in racy.items()]
@@ -242,22 +246,22 @@ class Operation:
         return warm
 
     def id_bytes(self) -> int:
-        """Return the length of an object id of this repository, in bytes."""
+        """Return the length of this repository's object ids, in bytes."""
         return id_bytes(self.git.repository)
 
     def set_flags(self, index: str, flags: Mapping[bytes, str]) -> None:
-        """Set flags of files that the index has."""
+        """Set index flags of files that are in the index."""
         if flags:
             there = set(walk.split(self.listed(index)))
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the paths that an index can hold now, and the others: pipes, sockets, devices, removed files."""
+        """Return the paths that can be stored in an index, and the others: pipes, sockets, devices, removed files."""
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
     def blob_id(self, path: bytes) -> str | None:
-        """Return the object id that a file's bytes, or a link's target, would have; ``None`` if unreadable."""
+        """Return the object id for a file's bytes, or for a symbolic link's target; ``None`` if unreadable."""
         full = self.git.file(path)
         try:
             if os.path.islink(full):
@@ -277,9 +281,9 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation whose view has this HEAD and the ignore rules of the notes; ``raw`` converts no bytes.
+    """Open an operation whose view has this HEAD and the notes' ignore rules.
 
-    A view that is not raw converts content by the attributes in the work tree and those of the notes.
+    ``raw`` converts no bytes; otherwise the attributes of the work tree and of the notes apply.
     """
     view = IsolatedView(
         git.repository,
@@ -296,20 +300,20 @@ def in_operation(
 
 
 def refuse_operation(git: Git) -> None:
-    """Raise ``UnsafeTree`` if a merge, a rebase or the like waits to be finished."""
+    """Raise ``UnsafeTree`` if a git operation, such as a merge or a rebase, is unfinished."""
     waiting = operation_under_way(git.repository)
     if waiting:
         raise UnsafeTree(f"git is in the middle of {waiting[0]}", hint=f"finish it, or run: {waiting[1]}")
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """Raise ``UnsafeTree`` if another work tree, whose files would no longer match, has the branch checked out."""
+    """Raise ``UnsafeTree`` if another work tree has the branch checked out, because its files would no longer match."""
     if branch in branches_elsewhere(git.repository):
-        raise UnsafeTree(f"{branch} is checked out in another work tree too", hint="git worktree list")
+        raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
-    """Return the ignore rules, attributes and settings that hold now, outside of the work tree."""
+    """Return notes with the current ignore rules, attributes and settings from outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -324,7 +328,7 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's own ``ignore`` or ``attributes`` file, which a setting may change."""
+    """Return the path of the user's ``ignore`` or ``attributes`` file, from the setting or the default."""
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -332,23 +336,23 @@ def user_file_path(setting: str | None, name: str) -> str:
 
 
 def load_notes(git: Git, snapshot: Snapshot) -> Notes:
-    """Return the notes of a snapshot; ``UnsafeTree`` if its objects are gone."""
+    """Return the notes of a snapshot. Raise ``UnsafeTree`` if its objects were deleted."""
     with git.objects() as objects:
         beside = objects.named(f"{snapshot.commit}^{2 if snapshot.head else 1}")
         found = objects.read(beside) if beside else None
     if found is None:
         hint = "git fsck --lost-found"
-        raise UnsafeTree(f"the snapshot {snapshot.ref} is gone from the repository", hint=hint)
+        raise UnsafeTree(f"the snapshot {snapshot.ref} was deleted from the repository", hint=hint)
     return Notes.from_text(os.fsdecode(found[1]).strip().rpartition("\n")[2])
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Return the commit of a branch, or of HEAD if no branch is meant."""
+    """Return the commit of a branch, or of HEAD if ``branch`` is checked out or "detached"."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Make a change of refs, and repeat it once if an abandoned lock is in its way."""
+    """Change refs by calling ``change``; if an abandoned lock blocks the call, remove the lock and call once more."""
     try:
         change()
     except GitFailed as error:
@@ -362,9 +366,9 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
-    """Make HEAD name the branch and the branch the commit, if it is still at ``expected``; touch no file.
+    """Point HEAD to the branch and the branch to the commit, if the branch is still at ``expected``; change no file.
 
-    ``GitFailed`` if it is elsewhere by now. Safe to repeat.
+    Raise ``GitFailed`` if the branch has moved. Can be repeated.
     """
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):

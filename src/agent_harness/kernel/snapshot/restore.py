@@ -1,14 +1,12 @@
-"""Restore of a snapshot; source: ``tasklist.md`` 11.3.
+"""Restore of a snapshot, in four steps. Source: ``tasklist.md`` 11.3.
 
-1. The present state becomes a commit on the rescue ref, whose parents are all checked-out commits. If that fails,
-   nothing else is done.
-2. Files that no commit can hold and that are in the way (ignored files below a path that was a file, another
-   repository, a pipe, a file that is too large) are moved to the folder for rescued files.
-3. Git changes only the files that differ. It refuses if a file has changed since it was read; then everything starts
-   over.
-4. HEAD and the branch go back by compare and swap, then the index.
+1. Commit the current state to the rescue ref, with all checked-out commits as parents. If this fails, stop.
+2. Move files that no commit can hold and that block a path to the folder for rescued files: ignored files below a path
+   that was a file, another repository, a pipe, a file that is too large.
+3. Let git write only the files that differ. If a file changed after it was read, git refuses and all steps start again.
+4. Reset HEAD and the branch by compare and swap, then the index.
 
-Every step can be repeated after a crash: the state found then is rescued, too.
+Every step can be repeated after a crash: the state found then is rescued too.
 """
 
 import os
@@ -54,7 +52,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """One folder for rescued files. Nothing in it is ever replaced."""
+    """One folder for rescued files, in which nothing is ever replaced."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -67,17 +65,17 @@ class Aside:
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
-        """Move a path of the work tree to the folder for rescued files."""
+        """Move a work tree path to the folder for rescued files."""
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
-        """Move any file or folder; below the folder for rescued files it has this name, or one close to it."""
+        """Move a file or folder to the folder for rescued files, under this name or a similar free name."""
         target = self._free(os.path.join(self._folder, name))
         shutil.move(os.fsdecode(source), os.fsdecode(target))
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Undo every move whose source is still free."""
+        """Undo every move whose original path is still free."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -85,7 +83,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move whatever is in the way of files at ``wanted``, except files that a commit holds."""
+        """Move everything that blocks files at ``wanted``, except files that a commit contains."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -104,7 +102,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move everything from a folder that no commit holds."""
+        """Move everything out of a folder that no commit contains."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -118,7 +116,9 @@ class Aside:
         folder = os.fsdecode(self._folder)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if os.path.islink(folder):
-            raise UnsafeTree(f"{folder} is a link: rescued files would go elsewhere", hint=f"move {folder} away")
+            raise UnsafeTree(
+                f"{folder} is a symbolic link, so rescued files would be written elsewhere", hint=f"move {folder} away"
+            )
         free, count = target, 0
         while os.path.lexists(free):
             count += 1
@@ -127,12 +127,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Something changed during the restore; nothing was lost, and all starts over."""
+    """Raised if something changed during the restore. Nothing was lost, and all steps start again."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Differences from the snapshot, by their treatment."""
+    """Differences from the snapshot, grouped by their treatment."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -142,7 +142,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """Checked-out commits at the start."""
+    """Checked-out commits at the start of the restore."""
 
     head: Head
     tip: str | None  # the present commit of the snapshot's branch
@@ -150,13 +150,13 @@ class _Now:
 
     @property
     def commits(self) -> list[str]:
-        """Commits that must stay reachable."""
+        """Checked-out commits, which must stay reachable."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
 @dataclass(slots=True)
 class _Done:
-    """Rescues so far; each rescue commit has the previous one among its parents."""
+    """Rescue commits made so far in a restore. Each rescue commit has the previous one among its parents."""
 
     ref: str | None = None
     commit: str | None = None
@@ -165,7 +165,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Shared state of all steps."""
+    """State shared by all steps of a restore."""
 
     operation: Operation
     snapshot: Snapshot
@@ -186,15 +186,15 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Restore files, index, branch and HEAD of the snapshot, after rescuing the present state.
+    """Restore the files, index, branch and HEAD of a snapshot, after rescuing the current state.
 
-    The rescue commit is named by ``rescue_ref``, or by it and a number if that ref exists. Files larger than
-    ``rescue_max_bytes`` are not put into the commit. Files that were ignored at the snapshot, and the harness's own
-    (``exclude``), are never touched. Safe to repeat after a crash.
+    The rescue commit is stored under ``rescue_ref``, with a number appended if the ref exists. Files larger than
+    ``rescue_max_bytes`` are not committed. Files ignored at the snapshot, and the harness's own files (``exclude``),
+    are never touched. Can be repeated after a crash.
 
-    ``UnsafeTree``, with the work tree untouched, if the snapshot is gone, the branch is checked out in another work
-    tree, files do not stop changing, or an operation is under way (unless ``set_aside_operation``: then git's files of
-    the operation go to the rescued files too).
+    Raise ``UnsafeTree`` and leave the work tree unchanged in these cases: the snapshot was deleted, another work tree
+    has the branch checked out, files keep changing, or a git operation is unfinished. With ``set_aside_operation``, the
+    operation's git files are moved to the rescued files instead.
     """
     if not set_aside_operation:
         refuse_operation(git)
@@ -209,8 +209,8 @@ def restore(
             except _Changed as error:
                 reason = str(error)
         way.aside.put_back()
-        hint = "end what still writes there and see that the disk has space, then run the same command again"
-        raise UnsafeTree(f"the work tree cannot be brought back: {reason}", hint=hint)
+        hint = "stop programs that still write there and check the free disk space, then run the same command again"
+        raise UnsafeTree(f"the work tree cannot be restored: {reason}", hint=hint)
 
 
 def _try(way: _Way) -> Rescue:
@@ -259,7 +259,7 @@ def _plan(way: _Way, index: str) -> _Plan:
 
 
 def _scan(way: _Way, index: str) -> walk.Scan:
-    """Return the differences of the files from an index; open closed folders, level by level."""
+    """Return the differences between the files and an index. Unreadable folders are made readable, level by level."""
     while True:
         try:
             return way.operation.scan(index)
@@ -270,7 +270,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Add all permissions of the user to an own folder; return True if that changed anything."""
+    """Add all owner permissions to a folder of this user; return True if that changed anything."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -284,14 +284,14 @@ def _fits(way: _Way, path: bytes) -> bool:
     try:
         found = os.lstat(full)
     except OSError as error:
-        raise _Changed(f"{walk.shown(path)} is gone") from error
+        raise _Changed(f"{walk.shown(path)} was deleted") from error
     if not stat.S_ISREG(found.st_mode):
         return stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode)
     return found.st_size <= way.most_bytes and os.access(full, os.R_OK, effective_ids=EFFECTIVE)
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Return the rescue commit, named by a ref; ``None`` if files and commits are those of the snapshot."""
+    """Commit the current state, store the commit under a rescue ref and return it; ``None`` if nothing differs."""
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -311,7 +311,7 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
-    """Move git's files of an unfinished operation, and everything in the way of the snapshot's files."""
+    """Move git's files of an unfinished operation, and everything that blocks the snapshot's files."""
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
         if way.operation.kind(folder) == "folder":
@@ -336,7 +336,7 @@ def _write_files(way: _Way, index: str, made: str) -> None:
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Create the folders again that were empty at the snapshot, unless something else is there."""
+    """Create the folders that were empty at the snapshot, unless their path is in use."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
@@ -345,7 +345,9 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore the permissions that git does not keep. A snapshot of an earlier version has only a few of them."""
+    """Restore file permissions that git does not store. Snapshots of earlier versions contain only a few
+    permissions.
+    """
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
         wanted = kept.get(os.fsdecode(path), usual.get(git_mode))
@@ -359,7 +361,7 @@ def _set_modes(operation: Operation, index: str) -> None:
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
-    """Return the kept index, else one that is made again from the staged files and the notes."""
+    """Return the snapshot's index: the stored index, else an index made from the staged files and the notes."""
     snapshot, operation = way.snapshot, way.operation
     if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
@@ -392,14 +394,14 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the state that the rollback restored: the snapshot in the message, else the parent commit."""
+    """Return the commit that a rollback restored: the snapshot named in the message, else the parent commit."""
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
 
 
 class KeptRef(NamedTuple):
-    """A private ref that keeps a commit for a person."""
+    """Private ref that keeps a commit for the user."""
 
     ref: str
     commit: str
@@ -408,7 +410,7 @@ class KeptRef(NamedTuple):
 
 
 def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
-    """Return the refs below these folders of refs, newest first."""
+    """Return the refs below these ref folders, newest first."""
     form = "--format=%(refname)%00%(objectname)%00%(creatordate:unix)%00%(subject)"
     rows = git.text("for-each-ref", "--sort=-creatordate", form, *folders).splitlines()
     found = [row.split("\0", 3) for row in rows]
@@ -424,7 +426,7 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return ``files`` and ``commits`` of a rescue, fit for a terminal."""
+    """Return the changed files and the commits of a rescue as a JSON object; names are safe for a terminal."""
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -432,9 +434,10 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Give these files of the work tree their content in the commit; return their names, fit for a terminal.
+    """Write the content of the changed files from the commit to the work tree; return the file names, safe for a
+    terminal.
 
-    The caller has saved the present files elsewhere. HEAD, branches and the index stay.
+    The caller has saved the current files. HEAD, branches and the index stay unchanged.
     """
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")
@@ -449,9 +452,9 @@ def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry
 
 
 def write_rescued(git: Git, commit: str, folder: str) -> None:
-    """Write every file of a commit into ``folder``; ``UnsafeTree`` if that is neither new nor empty."""
+    """Write every file of a commit into ``folder``. Raise ``UnsafeTree`` if the folder exists and is not empty."""
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UnsafeTree(f"{folder} is not an empty folder", hint="name a new folder")
+        raise UnsafeTree(f"{folder} is not an empty folder", hint="give a new or an empty folder")
     os.makedirs(folder, exist_ok=True)
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")

@@ -1,11 +1,10 @@
-"""Taking a snapshot; source: ``tasklist.md`` 11.2.
+"""Taking a snapshot of the work tree. Source: ``tasklist.md`` 11.2.
 
-One walk of git finds everything that a snapshot needs. If the tree is clean, the tree of HEAD is the tree of the
-snapshot, and only two small commits and a ref are made.
+One ``git status`` call finds everything that a snapshot needs. If the work tree is clean, the snapshot uses the tree of
+HEAD, and only two small commits and a ref are made.
 
-Line endings, encodings, keywords and filters (large files kept elsewhere) make the object in the index differ from the
-bytes of the file, although git calls the file unchanged. A snapshot keeps the bytes, so such files are read
-unconverted.
+Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
+although git calls the file unchanged. A snapshot keeps the bytes, so such files are read unconverted.
 """
 
 import os
@@ -35,9 +34,9 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return the unchanged paths of the scan whose bytes may not be those of their object.
+    """Return the unchanged paths of a scan whose bytes may differ from their git object.
 
-    ``listing`` is of the index. Costs nothing if neither attributes nor settings ask for a conversion.
+    ``listing`` describes the index. Costs nothing if neither attributes nor settings ask for a conversion.
     """
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
@@ -61,7 +60,7 @@ def _has_attributes(operation: Operation, listing: bytes, found: walk.Scan) -> b
 
 
 def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Return the paths with attributes that may change anything, and those with attributes for line endings."""
+    """Return the paths with attributes that may change any content, and the paths with line-ending attributes."""
     with IsolatedView(operation.git.repository, head=NOWHERE, attributes=operation.notes.info_attributes) as view:
         done = view.call("check-attr", "-z", "-a", "--stdin", input=walk.joined(paths), index=index)
     fields = walk.split(done.stdout)
@@ -75,7 +74,7 @@ def _asked_for(operation: Operation, index: str, paths: Sequence[bytes]) -> tupl
 
 
 def _of_another_size(operation: Operation, files: dict[bytes, str]) -> set[bytes]:
-    """Return the files whose size is not that of their object."""
+    """Return the files whose size differs from the size of their git object."""
     ids = "".join(f"{oid}\n" for oid in files.values()).encode()
     sizes = operation.view.call("cat-file", "--batch-check=%(objectsize)", "--buffer", input=ids).stdout.split(b"\n")
     pairs = zip(files, sizes, strict=False)
@@ -90,10 +89,11 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Return a snapshot of the work tree, kept under a new ref. Costs one walk if nothing is dirty.
+    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, this costs one ``git status``
+    call.
 
-    ``exclude`` are patterns of the harness's own files, relative to the root of ``git``; they are not part of it.
-    ``UnsafeTree`` if an operation is under way, a path is in conflict, or the ref exists.
+    ``exclude`` are patterns of the harness's own files, relative to the root of ``git``, which are left out. Raise
+    ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
     """
     refuse_operation(git)
     with git.room() as room:
@@ -110,7 +110,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
             tree = index_tree if full == plain else operation.write_tree(full)
             made = _commit(operation, head, tree, index_tree, message or "Snapshot of the work tree")
             if not operation.new_ref(ref, made):
-                raise UnsafeTree(f"{ref} exists already", hint=f"git update-ref -d {ref}")
+                raise UnsafeTree(f"{ref} already exists", hint=f"git update-ref -d {ref}")
         kept = {index: room.keep(index) for index in {exact, plain, full}}
     return Snapshot(
         ref=ref,
@@ -125,7 +125,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return the index without flags that hide changes of existing files; the flags go into the notes."""
+    """Return an index without flags that hide changes of existing files; the flags are stored in the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
@@ -150,7 +150,7 @@ def _scan(operation: Operation, plain: str) -> walk.Scan:
 
 
 def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
-    """Return the empty folders of the work tree; none in a repository, or in a folder ignored as a whole."""
+    """Return the empty folders of the work tree, except in nested repositories and fully ignored folders."""
     left, empty = [""], list[str]()
     while left and len(empty) < MOST_EMPTY:
         below = left.pop()
@@ -169,7 +169,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return the index with every file as it is, and without the harness's own files."""
+    """Return an index with the current state of every file, without the harness's own files."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
@@ -182,7 +182,9 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Note the entries of the two indexes that prove little; files absent by the user's wish are left out."""
+    """Record in the notes the index entries that are too recent to be trusted, except for files that the user left
+    out.
+    """
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
     texts: dict[str, dict[str, str] | None] = {}
@@ -198,7 +200,7 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Note the permissions of every file, of which git keeps one bit. Costs one ``lstat`` a file."""
+    """Record in the notes the permissions of every file, of which git stores one bit. Costs one ``lstat`` per file."""
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):
@@ -212,7 +214,7 @@ def _note_modes(operation: Operation, full: str) -> None:
 
 
 def _commit(operation: Operation, head: Head, tree: str, index_tree: str, message: str) -> str:
-    """Return the commit of a snapshot. The staged files and the notes hang on a further parent: no gc removes them."""
+    """Create the commit of a snapshot. An extra parent holds the staged files and the notes, so that git keeps them."""
     beside = operation.commit(
         index_tree, [], f"What was staged, and notes of a snapshot\n\n{operation.notes.as_text()}"
     )

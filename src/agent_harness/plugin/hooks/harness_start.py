@@ -1,7 +1,7 @@
-"""Search for the package by a script of this folder: beside it, else as ``harness hooks install`` recorded it.
+"""Search for the package by a hook script: next to the script, else at the path recorded by ``harness hooks install``.
 
-If it is not found, or the interpreter is too old and no newer one is known, the hook does nothing. This file runs under
-any Python 3.
+If the package is not found, or if the interpreter is too old and no newer one is known, the hook does nothing. This
+file runs under any Python 3.
 """
 
 # ruff: noqa: PTH100, PTH111, PTH113, PTH118, PTH120, PTH123, S606
@@ -14,7 +14,7 @@ OLDEST = (3, 11)
 
 
 def find() -> bool:
-    """Return True if the package can be imported now."""
+    """Make the package importable; return True on success. If a newer interpreter is needed, restart with it."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     beside = os.path.isfile(os.path.join(here, "hooks", "dispatch.py"))
     if beside and sys.version_info >= OLDEST:
@@ -36,7 +36,9 @@ def find() -> bool:
 
 
 def recorded() -> "tuple[str, str]":
-    """Return (interpreter, package folder) of the last install; empty if there is none, or it is another user's."""
+    """Return the interpreter and package folder recorded by the last install; empty texts if missing or another
+    user's.
+    """
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     path = os.path.join(home, "agent-harness", "hooks-path")
     try:
@@ -50,16 +52,16 @@ def recorded() -> "tuple[str, str]":
 
 
 def be_quick() -> None:
-    """Switch off garbage collection and OpenSSL, which a process of a few milliseconds does not need.
+    """Disable garbage collection and OpenSSL, which a process of a few milliseconds does not need.
 
-    Digests come from the interpreter itself then, as ``hashlib`` does it without OpenSSL.
+    Digests then come from the interpreter itself, because ``hashlib`` works without OpenSSL too.
     """
     gc.disable()
     sys.modules["_hashlib"] = None  # type: ignore[assignment]
 
 
 def hook(name: str) -> None:
-    """Answer one hook and end the process: status 0 or 2."""
+    """Answer one hook event and exit the process with status 0 or 2."""
     try:
         if find():
             be_quick()
@@ -72,7 +74,7 @@ def hook(name: str) -> None:
 
 
 def script(name: str) -> None:
-    """Run one of the task scripts, which always print one JSON object, and end the process: status 0."""
+    """Run a task script, which always prints one JSON object, and exit the process with status 0."""
     done = {"claim": "claimed", "renew": "renewed"}[name]
     why = "the agent-harness package was not found; run: harness hooks install"
     try:

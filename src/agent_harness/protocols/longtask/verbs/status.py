@@ -121,7 +121,7 @@ def _limit(found: JsonObject) -> str:
     from agent_harness.kernel.rate_limits import spoken_end
 
     until = spoken_end(found["untilLocal"], found.get("toldUntil"))
-    return f"{found['worker']} until {until}; to go on at once: {found['lift']}"
+    return f"{found['worker']} until {until}; to continue now: {found['lift']}"
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
