@@ -146,9 +146,9 @@ def recovery_tables() -> str:
         "If somebody moves the branch before a verdict is carried out, the session's commit may no longer fit. Then "
         "the harness keeps the commit under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## The end of a turn",
-        "During its turn, an agent of `harness run` may change the state of git. These changes belong to the agent's "
-        "session or attempt. The rules are the same for feature projects, task lists and the workspaces of `--workers` "
-        "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
+        "During its turn, an agent of `harness run` may change the state of git. Changes to git belong to the "
+        "agent's session or attempt. The rules are the same for feature projects, task lists and the workspaces "
+        "of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
             (
@@ -163,12 +163,12 @@ def recovery_tables() -> str:
                 ),
                 (
                     "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
-                    "in a task list, the agent may fix the state. If it does not, the work goes into a rescue. A "
+                    "in a task list, the agent may fix the state, otherwise the work goes into a rescue. A "
                     "feature session is rolled back",
                 ),
                 (
                     "the project contains another work tree or repository",
-                    "the harness keeps that folder, but not in a commit, and the verdict says so",
+                    "the other work tree or repository stays, but in no commit, and the verdict says so",
                 ),
                 (
                     "a submodule has changes",
@@ -177,7 +177,8 @@ def recovery_tables() -> str:
                 ),
                 (
                     "the settings of the repository, or a hook, have changed",
-                    "the harness restores and reports them. It keeps the turn's versions in `.git/harness/left`",
+                    "the harness restores the settings or hook, reports the change, and keeps the turn's versions in "
+                    "`.git/harness/left`",
                 ),
                 (
                     "git settings outside the repository have changed",
@@ -189,7 +190,8 @@ def recovery_tables() -> str:
                 ),
                 (
                     "git cannot read HEAD, the branch, packed-refs or the index",
-                    "the harness restores and reports the file. It keeps the damaged version in `.git/harness/left`",
+                    "the harness restores the file, reports the damage, and keeps the damaged file in "
+                    "`.git/harness/left`",
                 ),
                 (
                     "a task list was deleted or damaged, or is now a folder or a symbolic link",
@@ -206,8 +208,8 @@ def recovery_tables() -> str:
         "## Task lists",
         "If a session died and left a task in progress, the state of the work tree selects the step. `validate`: the "
         "harness runs the validation. If the validation passes, the harness commits uncommitted changes and completes "
-        "the task. Otherwise it rolls the work back into a rescue and counts a failed attempt. `resume`: only the "
-        "agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt counts as failed.",
+        "the task. If the validation fails, the harness rolls the work back into a rescue and counts a failed attempt. "
+        "`resume`: only the agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt counts as failed.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "reason"), task_rows()),
         "## Long tasks",
         "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is always "
