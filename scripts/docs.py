@@ -209,7 +209,8 @@ def recovery_tables() -> str:
         "If a session died and left a task in progress, the state of the work tree selects the step. `validate`: the "
         "harness runs the validation. If the validation passes, the harness commits uncommitted changes and completes "
         "the task. If the validation fails, the harness rolls the work back into a rescue and counts a failed attempt. "
-        "`resume`: only the agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt counts as failed.",
+        "`resume`: only the agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt "
+        "counts as failed.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "reason"), task_rows()),
         "## Long tasks",
         "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is always "
