@@ -130,89 +130,100 @@ def recovery_tables() -> str:
     """docs/recovery.md: what an interrupted session comes to, and how each unfinished one is handed off."""
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
-        (name, f"`{(each.subject or 'as the settings say').strip()}`", each.told or "nothing", f"`{each.event}`")
-        for name, each in wip.WORDINGS.items()
+        (name, subject_of(each), each.told or "nothing", f"`{each.event}`") for name, each in wip.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and sessions/wip.py",
         "# Recovery",
-        "The running session is recorded outside the project, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "
-        "dies, the next `harness run` finds the record, and does the step of the recorded phase.",
-        table(("phase", "possible remains", "step", "promise"), phases),
-        "`.git/harness/open_session.json` is a copy. It may be the only record, because the project was moved or "
-        "copied, or because somebody wrote it. Then the session counts as interrupted whatever its phase: its work "
-        "becomes a WIP commit, and no verdict is carried out. A copy that does not fit the project is kept beside it, "
-        "and the run continues.",
-        "Somebody may move the branch before a verdict is carried out, so that the session's commit no longer fits. "
-        "Then the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "Before the harness does anything else in a session, it records the running session outside the project, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`. If the harness dies, the next `harness run` "
+        "finds the record, and takes the step for the recorded phase.",
+        table(("recorded phase", "possible state", "step", "promise"), phases),
+        "`.git/harness/open_session.json` is a copy of the record. The copy may be the only record, because the "
+        "project was moved or copied, or because somebody created the file. Then the session counts as interrupted in "
+        "any phase: its work becomes a WIP commit, and no verdict is carried out. If the copy does not fit the "
+        "project, the harness keeps the copy under another name, and the run continues.",
+        "If somebody moves the branch before a verdict is carried out, the session's commit may no longer fit. Then "
+        "the harness keeps the commit under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## The end of a turn",
-        "An agent of `harness run` may change the state of git in its turn. These changes belong to its session or "
-        "attempt. The rules are the same for feature projects, task lists and the workspaces of `--workers` "
-        "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
+        "During its turn, an agent of `harness run` may change the state of git. Changes to git belong to the "
+        "agent's session or attempt. The rules are the same for feature projects, task lists and the workspaces "
+        "of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
-            ("after the turn", "consequence"),
+            ("state after the turn", "what the harness does"),
             (
                 (
-                    "another branch, or no branch, is checked out, or the branch is gone or renamed",
-                    "the work is put on the first branch, which is checked out again",
+                    "another branch or no branch is checked out, or the branch was deleted or renamed",
+                    "the harness moves the work to the branch where the turn began, and checks that branch out again",
                 ),
                 (
-                    "the first commit is no longer in the history",
-                    "the turn's work is put on top of that commit with its contents. A conflict is rejected",
+                    "the commit at which the turn began is no longer in the history",
+                    "the harness puts the turn's work, with its contents, on top of that commit. A conflict is "
+                    "rejected",
                 ),
                 (
                     "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
-                    "in a task list the agent may fix it, then it goes into a rescue. A feature session is rolled back",
+                    "in a task list, the agent may fix the state, otherwise the work goes into a rescue. A "
+                    "feature session is rolled back",
                 ),
                 (
-                    "another work tree, or a repository, is below the project",
-                    "it stays. It is not in a commit, and the verdict says so",
+                    "the project contains another work tree or repository",
+                    "the other work tree or repository stays, but in no commit, and the verdict says so",
                 ),
                 (
                     "a submodule has changes",
-                    "they stay. A rollback reports them, and an acceptance does if they are not committed there",
+                    "the changes stay. A rollback reports them. An acceptance reports them only if the submodule "
+                    "does not contain them as a commit",
                 ),
                 (
                     "the settings of the repository, or a hook, have changed",
-                    "they are restored and reported. The turn's versions are kept in `.git/harness/left`",
+                    "the harness restores the settings or hook, reports the change, and keeps the turn's versions in "
+                    "`.git/harness/left`",
                 ),
                 (
-                    "settings of git outside of the repository have changed",
-                    "they stay. Each is reported with its old value and the command that restores it",
+                    "git settings outside the repository have changed",
+                    "the changes stay. The harness reports each with its old value and the command that restores it",
                 ),
                 (
                     "git has a new lock that no process holds",
-                    "it is moved away and reported",
+                    "the harness moves the lock away and reports it",
                 ),
                 (
                     "git cannot read HEAD, the branch, packed-refs or the index",
-                    "it is restored and reported. The damaged file is kept in `.git/harness/left`",
+                    "the harness restores the file, reports the damage, and keeps the damaged file in "
+                    "`.git/harness/left`",
                 ),
                 (
-                    "a task list is gone or damaged, or is now a folder or a link",
-                    "the list, its log and its costs are restored",
+                    "a task list was deleted or damaged, or is now a folder or a symbolic link",
+                    "the harness restores the list, its log and its costs",
                 ),
             ),
         ),
-        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. If "
-        "all files of a list are gone, `harness task recover` and `harness run` restore that copy, and `harness init` "
-        "refuses to create an empty list.",
+        "The harness keeps a copy of each task list outside the list's folder, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a list were deleted, `harness task recover` "
+        "and `harness run` restore that copy, and `harness init` refuses to create an empty list.",
         "## Hand-off",
-        "An unfinished session ends as a WIP commit that is never pushed. The next session continues it.",
-        table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),
+        "An unfinished session ends with a WIP commit that is never pushed. The next session continues that work.",
+        table(("reason", "commit subject begins with", "text in the progress file", "event"), endings),
         "## Task lists",
-        "For a task that a dead session left in progress, the state of the work tree decides. `validate`: the harness "
-        "runs the validation. If it passes, the task is completed, with uncommitted changes in a commit. Otherwise the "
-        "work is rolled back into a rescue and counts as a failed attempt. `resume`: only the agent can decide, with "
-        "`harness task recover ID --decide resume|fail`.",
-        table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
+        "If a session died and left a task in progress, the state of the work tree selects the step. `validate`: the "
+        "harness runs the validation. If the validation passes, the harness commits uncommitted changes and completes "
+        "the task. If the validation fails, the harness rolls the work back into a rescue and counts a failed attempt. "
+        "`resume`: only the agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt "
+        "counts as failed.",
+        table(("uncommitted changes", "commits", "checkpoints", "step", "reason"), task_rows()),
         "## Long tasks",
-        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint itself is always "
-        "whole, since it is only ever replaced. If a worker damaged it, that file is kept in `evidence/`, and the "
-        "checkpoint from before the run is restored. `lth status` names the row that fits.",
-        table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
+        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is always "
+        "complete, because the harness replaces the whole file each time. If a worker damaged the checkpoint, the "
+        "harness keeps the damaged file in `evidence/`, and restores the checkpoint from before the run. `lth status` "
+        "shows the row that applies.",
+        table(("lease", "decision in the checkpoint", "is a worker's end missing?", "step", "reason"), slice_rows()),
     )
+
+
+def subject_of(wording: wip.Wording) -> str:
+    """The first words of a WIP commit's subject."""
+    return f"`{wording.subject.strip()}`" if wording.subject else "set in the settings"
 
 
 def slice_rows() -> Iterator[tuple[str, ...]]:

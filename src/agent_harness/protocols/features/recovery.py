@@ -19,39 +19,39 @@ class Action:
 RECOVERY: tuple[Action, ...] = (
     Action(
         phase="preparing",
-        left_behind="no agent was started; at most a private ref and a checkpoint folder",
+        left_behind="no agent was started; at most a private ref and a checkpoint folder exist",
         step="forget",
-        promise="no session number is used up, nothing is committed",
+        promise="no session number is used up, and nothing is committed",
     ),
     Action(
         phase="running",
-        left_behind="an agent may have written, committed, or claimed",
+        left_behind="an agent may have written files, made commits, or reported work as done",
         step="hand_off",
-        promise="its processes are ended, unverified claims are taken back, the work is a WIP commit to continue",
+        promise="the agent's processes are ended, unverified claims are undone, and the work is kept in a WIP commit",
     ),
     Action(
         phase="judging",
-        left_behind="the agent had ended; the verdict was not yet known",
+        left_behind="the agent had ended, and the verdict was not yet known",
         step="hand_off",
-        promise="as for running: an unproven claim never survives a crash",
+        promise="as in the phase `running`: an unproven claim never survives a crash",
     ),
     Action(
         phase="settling",
-        left_behind="the verdict was written down before the first change; some of its steps may be done",
+        left_behind="the verdict was recorded before the first change; some steps of its execution may be done",
         step="settle",
-        promise="every step is repeated and none has a second effect",
+        promise="every step is repeated, and no step takes effect twice",
     ),
     Action(
         phase="planning",
         left_behind="an agent was planning more features, and may have written anything",
         step="take_back",
-        promise="all is as it was before; what the agent did is in a rescue ref",
+        promise="the earlier state is restored, and the agent's work is kept in a rescue ref",
     ),
     Action(
         phase="planned",
-        left_behind="the plan was valid and its commit written down",
+        left_behind="the plan was valid, and its commit was recorded",
         step="adopt",
-        promise="the features are there, once",
+        promise="the planned features are added exactly once",
     ),
 )
 

@@ -41,7 +41,7 @@ class RecoveryRow:
 ROWS: Sequence[RecoveryRow] = (
     RecoveryRow(False, False, False, "fail", "No progress detected"),
     RecoveryRow(
-        False, False, True, "resume", "checkpoints are claimed and the files show no change: the agent must compare"
+        False, False, True, "resume", "the task has checkpoints but no changed files, so the agent must compare"
     ),
     RecoveryRow(False, True, None, "validate", "the task has commits"),
     RecoveryRow(True, False, None, "validate", "the task has uncommitted changes"),
