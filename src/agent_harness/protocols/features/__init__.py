@@ -1,1 +1,1 @@
-"""Feature projects: features.json, sessions, and proof. The public API is ``api.FeatureProject``."""
+"""Feature projects: the feature list, sessions and verification. The public API is ``api.FeatureProject``."""

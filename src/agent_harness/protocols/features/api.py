@@ -1,8 +1,8 @@
 """Public API of feature projects, for the commands, the MCP server and the demonstration.
 
-``FeatureProject`` has one method per verb; the answers are plain values for ``--json``. The functions only read,
-without the lock. Importing this module loads only what ``harness status`` needs; each verb imports the other parts that
-it uses. Progress goes to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. A person's
+``FeatureProject`` has one method per command, which returns plain values for ``--json``. The module functions only
+read, without the lock. Importing this module loads only what ``harness status`` needs; each method imports the rest.
+Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. A user's
 decision is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
@@ -59,14 +59,17 @@ ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git com
 
 
 def _silent(_line: str) -> None:
-    """Print nothing."""
+    """Discard a progress message."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the feature project at or above the working directory, or raise ``NotAProject`` with this message."""
+    """Return the feature project at or above the working directory.
+
+    Raise ``NotAProject`` with the message ``missing`` and the given hint if there is no feature project.
+    """
     found = root.find()
     if found is None or found.kind != "features":
         raise root.not_here("features", missing, hint)
@@ -74,7 +77,7 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the paths of the project in ``folder``; its settings are read only if they have ``paths:``."""
+    """Return the file paths of the project in ``folder``; parse the settings file only if it contains ``paths:``."""
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -88,14 +91,14 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return the project's settings, each with its source; raise ``ConfigurationError`` if they are wrong."""
+    """Return a project's settings, each with its source; raise ``ConfigurationError`` if a setting is invalid."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Return the progress of the project, from its state files; raise ``StateDamaged`` for a malformed file."""
+    """Return the project's progress, read from its state files; raise ``StateDamaged`` for a malformed file."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -111,7 +114,7 @@ def _read_yaml(path: str) -> JsonObject:
 
 
 def reader(layout: FeatureLayout) -> ProjectReader:
-    """Return a reader that can read the project repeatedly, in the values that all protocols share."""
+    """Return a reader that loads the project, as often as needed, into the view that all kinds of project share."""
     from agent_harness.protocols.features.reader import FeatureSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -119,35 +122,40 @@ def reader(layout: FeatureLayout) -> ProjectReader:
 
 
 def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
-    """Return the answer of ``status`` as lines for a person."""
+    """Return the result of ``status`` as output lines for a terminal."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.lines(found, everything=everything)
 
 
 def glance(found: Mapping[str, Any]) -> str:
-    """Return the answer of ``status`` as one short line."""
+    """Return the result of ``status`` as one short line."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.glance(found)
 
 
 def version() -> JsonObject:
-    """Return the versions of the harness and of its state outside a project (UAH-068)."""
+    """Return the harness version and the state schema version, outside any project (UAH-068)."""
     from agent_harness.protocols.features import migrations
 
     return migrations.version(None)
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the checks of the project in ``folder``, passed and failed, before a session; change nothing."""
+    """Yield the checks that a session makes before it starts, passed and failed, for the project in ``folder``.
+
+    Nothing in the project is changed.
+    """
     from agent_harness.protocols.features.people import inspection
 
     return inspection.checks(folder)
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run ``list``, ``show``, ``restore`` or ``prune`` on the rolled-back work that private refs keep."""
+    """Run ``harness rescue`` ``list``, ``show``, ``restore`` or ``prune`` on rolled-back work that private git refs
+    keep.
+    """
     import os
 
     from agent_harness.kernel.git import Git
@@ -167,11 +175,11 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return what the harness has added to a project, for its removal; change nothing.
+    """Return everything that the harness added to a project, so that it can be removed; change nothing.
 
-    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
-    ``place`` that leads to the user's state of the project, and the ``lock``. Raise ``Busy`` or ``Refused`` while a
-    session is running.
+    The result has ``files`` (files that people wrote come last), the lines added to ``.git/info/exclude`` and
+    ``.gitignore``, the ``place`` file that points to the project's state folder, and the ``lock``. Raise ``Busy`` or
+    ``Refused`` while a session is running.
     """
     from agent_harness.protocols.features.planning import adoption
 
@@ -182,7 +190,9 @@ def traces(folder: str) -> JsonObject:
 
 
 def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
-    """Return the issues of a repository on GitHub, through the mirror's client; see ``GitHubTracker.rows``."""
+    """Return the issues of a GitHub repository, fetched with the client of the issue mirror; see
+    ``GitHubTracker.rows``.
+    """
     import os
 
     from agent_harness.protocols.features.publish import github
@@ -201,10 +211,10 @@ def log_query(
     limit: int = 50,
     **fields: Any,
 ) -> JsonObject:
-    """Return the newest ``limit`` rows that contain every word of ``text``, oldest first.
+    """Return the newest ``limit`` log rows that contain every word of ``text``, oldest first.
 
-    ``more`` is set if older rows match too. ``fields``: ``session``, ``feature``, ``item``, ``level``, ``types``. Raise
-    ``UsageError`` for a ``since`` or ``until`` that is not a time.
+    ``more`` is set if older rows match too. ``fields`` may be ``session``, ``feature``, ``item``, ``level`` and
+    ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
     """
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
@@ -213,14 +223,14 @@ def log_query(
 
 
 def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
-    """Return the answer of ``log_query`` for a person, one line per row, in local time or UTC."""
+    """Return the result of ``log_query`` as text, one line per row, with times in local time or UTC."""
     from agent_harness.protocols.features import logs
 
     return [logs.line(row, utc=utc) for row in found["rows"]]
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: the messages of runs."""
+    """Return the logs that ``harness log --follow`` prints: only the run messages in ``run.log``."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -228,9 +238,9 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the transcript path of the last session on this feature, a running one first; or None.
+    """Return the transcript path of the last session on the feature ``item``, or None; a running session comes first.
 
-    ``workspace`` is the folder of that session if several agents work. Links are not followed.
+    With several agents, ``workspace`` is the folder in which that session works. A path outside the project is refused.
     """
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
@@ -244,14 +254,17 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return the last sessions, or one, each with its end, cost, decisions, files, runs and problems; oldest first."""
+    """Return summaries of the last sessions, or of one session, oldest first.
+
+    Each summary has the session's result, cost, decisions, files, commands and problems.
+    """
     from agent_harness.protocols.features import logs
 
     return logs.summaries(layout, reader(layout).load().sessions, last=last, session=session)
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the answer of ``log_sessions`` as lines for a person."""
+    """Return the result of ``log_sessions`` as output lines for a terminal."""
     from agent_harness.protocols.features import logs
 
     return [line for each in found for line in logs.summary_lines(each)]
@@ -261,7 +274,7 @@ def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 class FeatureProject:
-    """One feature project on disk."""
+    """Feature project on disk, with one method per command."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -269,9 +282,9 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the project in ``folder``; raise ``ConfigurationError`` if its settings are wrong.
+        """Return the feature project in ``folder``; raise ``ConfigurationError`` if its settings are invalid.
 
-        ``by``: the view through which a person acts; every event then names it.
+        ``by`` is the interface through which the user acts, such as the browser page; every event then records it.
         """
         from agent_harness.protocols.features.project import Project
 
@@ -282,20 +295,24 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Plan a new project: run the initializer session, check it, repair it once, and commit."""
+        """Plan a new feature project: run the initializer session, check its result, let the agent fix it once, and
+        commit.
+        """
         from agent_harness.protocols.features.planning import initializer
 
         return initializer.initialise(folder, spec, agents=agents, say=say)
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Make a feature project of a repository with code and tests; start no agent. See ``adoption.adopt``."""
+        """Turn a repository that has code and tests into a feature project, without starting an agent. See
+        ``adoption.adopt``.
+        """
         from agent_harness.protocols.features.planning import adoption
 
         return adoption.adopt(folder, allow_failing=allow_failing, say=say)
 
     def _finalized(self) -> AbstractContextManager[None]:
-        """Return a context with exclusive access to the project, after every interrupted session is recovered."""
+        """Return a context manager that locks the project and first recovers every interrupted session."""
         from agent_harness.protocols.features.sessions.locking import finalized
 
         return finalized(self._project)
@@ -314,12 +331,12 @@ class FeatureProject:
         branch: str | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Run sessions: see ``sessions.run.Runs.run``.
+        """Run sessions on the project's features; see ``sessions.run.Runs.run``.
 
-        A fresh clone first gets the state that git does not hold. With ``workers``, that many agents work at
-        once, each in its own workspace, and the answer has another shape. Their work lands on ``branch``, by
-        default the branch that is checked out. ``engine_factory`` makes the engine that runs the workers.
-        Without ``workers``, the proven work of such a run that died lands first.
+        In a fresh clone, the state that git does not contain is created first. With ``workers``, that many agents work
+        concurrently, each in its own workspace, and the result has a different structure. Their work is merged to
+        ``branch``, by default the checked-out branch. ``engine_factory`` creates the engine that runs the workers.
+        Without ``workers``, the run first merges proven work of an earlier parallel run that was killed.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
@@ -354,12 +371,12 @@ class FeatureProject:
 
     @property
     def workers(self) -> int | None:
-        """Number of agents that work at once, from the settings; ``None`` for one."""
+        """Number of concurrent agents in the settings; ``None`` if it is 1."""
         found = self._project.config.parallel.workers
         return found if found > 1 else None
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now (UAH-055)."""
+        """Run one cleanup session immediately (UAH-055)."""
         from agent_harness.protocols.features.sessions.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
@@ -373,10 +390,10 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return what the next session would get; nothing on disk changes (UAH-048, UAH-049).
+        """Return what the next session would work on, without changing anything on disk (UAH-048, UAH-049).
 
-        With ``workers``, return what each of them would begin with and why: ``parallel``, and its ``lines`` for a
-        person. The engine of ``engine_factory`` is not asked.
+        With ``workers``, return each worker's first feature with the reason (``parallel``), and the same text as
+        ``lines``. The engine of ``engine_factory`` is not contacted.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run
@@ -393,7 +410,9 @@ class FeatureProject:
         return inspection.preview(self._project, feature_id)
 
     def now(self) -> list[str]:
-        """Return what the running sessions are doing, one line each. Any thread may call this."""
+        """Return the current activity of each running session as one line. This method may be called from any
+        thread.
+        """
         import os
 
         from agent_harness.session import now
@@ -402,22 +421,22 @@ class FeatureProject:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader that can read the project repeatedly."""
+        """Return a reader that loads the project's current view as often as needed."""
         return reader(self.layout)
 
     @property
     def reports(self) -> bool:
-        """True if each run ends with a report page, by the settings."""
+        """True if the settings ask for a report page after each run."""
         return self._project.config.report.after_run
 
     def next_command(self) -> str:
-        """Return the one command to type now."""
+        """Return the one command that the user should type next."""
         from agent_harness.protocols.features import status as features_status
 
         return features_status.next_command(status(self.layout))
 
     def keep_said(self, text: str) -> None:
-        """Append a message of a run to ``logs/run.log``."""
+        """Append a progress message of a run to ``logs/run.log``."""
         from agent_harness.session import now
 
         now.keep_said(self._project.layout.log("run.log"), text)
@@ -425,25 +444,27 @@ class FeatureProject:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
-        """Run one feature's tests on a clean checkout of the work tree; change no status (UAH-051)."""
+        """Run one feature's tests in a clean checkout of the work tree, without changing the feature's status
+        (UAH-051).
+        """
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
-        """Run the whole suite on the work tree and report it by feature; change no status."""
+        """Run the whole test suite on the work tree and report the results per feature, without changing any status."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
-        """Measure features, tests, lint and file sizes now (UAH-052)."""
+        """Measure the features, tests, lint result and file sizes of the project now (UAH-052)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.measure(self._project)
 
     def version(self) -> JsonObject:
-        """Return the versions of the harness and of the state (UAH-068)."""
+        """Return the harness version and the versions of the project's state (UAH-068)."""
         from agent_harness.protocols.features import migrations
 
         return migrations.version(self._project)
@@ -451,13 +472,15 @@ class FeatureProject:
     # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Keep sessions from starting; a running one ends after its current operation (UAH-056, UAH-057)."""
+        """Prevent new sessions from starting; a running session stops after its current operation (UAH-056,
+        UAH-057).
+        """
         from agent_harness.protocols.features.sessions import locking
 
         return locking.pause(self._project, reason)
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return the view of the runs with several agents in this project, for a person's questions."""
+        """Return access to the project's parallel runs, for commands that show or change them."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -475,7 +498,9 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished run that has landed commits which no remote has yet, or None."""
+        """Return the workers and branch of a finished parallel run whose merged commits were not pushed yet, or
+        None.
+        """
         import os
 
         if not os.path.lexists(self._project.layout.parallel):
@@ -484,7 +509,7 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """Return what a dead run left."""
+        """Return the workers, branch, claims and rejected changes of a parallel run that was killed."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -502,9 +527,10 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer the stored question: the first one, or that about a feature (UAH-058, C12, C39).
+        """End a pause and answer the stored question, by default the first one (UAH-058, C12, C39).
 
-        After an abort, begin anew. Raise ``Superseded`` if that is not the question that was ``shown``.
+        ``feature_id`` selects the question about a feature. After an abort, the project is initialised anew. Raise
+        ``Superseded`` if the stored question is no longer the question that was ``shown`` to the user.
         """
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover
@@ -515,7 +541,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Exclude a feature from the selection, or include it again (UAH-059, C53)."""
+        """Exclude a feature from the work of later sessions, or include it again with ``undo`` (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
@@ -525,15 +551,18 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return, in a person's words, what ``3``, ``#3``, ``S8`` or an undo commit names; raise ``UsageError``."""
+        """Return a description of the work that ``3``, ``#3``, ``S8`` or an undo commit refers to.
+
+        Raise ``UsageError`` if there is no such work.
+        """
         from agent_harness.protocols.features.people import undo
 
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Take an accepted feature back with one new commit, or bring it back; see ``people/undo.py``.
+        """Undo an accepted feature with one new commit, or restore an undone feature; see ``people/undo.py``.
 
-        An undo that was killed halfway is completed.
+        An earlier undo that was interrupted is completed first.
         """
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
@@ -544,7 +573,7 @@ class FeatureProject:
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
-        """Mark a feature by the person's decision, which they have confirmed (UAH-060, UAH-061, C65)."""
+        """Mark a feature as passing or failing by a decision that the user has confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import overrides
 
@@ -552,7 +581,7 @@ class FeatureProject:
             return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
-        """Let a person run a feature's tests and record their answer (UAH-062, UAH-063)."""
+        """Run a feature's tests for the user and record the user's answer (UAH-062, UAH-063)."""
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
@@ -560,7 +589,7 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Hand the project to a person (UAH-064)."""
+        """Hand the project over to the user: no session starts until ``harness takeback`` (UAH-064)."""
         owner.refuse_agents(self._project.layout.root, "harness handoff")
         from agent_harness.protocols.features.people import takeover
 
@@ -568,7 +597,7 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Take the project back and inspect the person's changes (UAH-065, UAH-066)."""
+        """Return the project from the user to the harness and inspect the user's changes (UAH-065, UAH-066)."""
         owner.refuse_agents(self._project.layout.root, "harness takeback")
         from agent_harness.protocols.features.people import takeover
 
@@ -576,40 +605,40 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End everything and move the state aside; the person has confirmed it (UAH-067, C39)."""
+        """End all work and move the project's state aside; the user has already confirmed this (UAH-067, C39)."""
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 
         return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Add a feature with its test stub, as a commit (UAH-071): see ``add_features.add``."""
+        """Add one feature with a test stub, and commit both (UAH-071); see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
             return add_features.add(self._project, description, **given)
 
     def add_all(self, features: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add features that come from another list, in one commit; see ``add_features.add_all``."""
+        """Add features that were imported from another list, in one commit; see ``add_features.add_all``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
             return add_features.add_all(self._project, features)
 
     def sources(self) -> dict[str, int]:
-        """Return the ids of the features that name their source, by that source."""
+        """Return a mapping from import source to feature id, for the features that record a source."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.by_source(self._project.store.features())
 
     def add_features(self, spec: Path, *, agents: Sequence[str] = ()) -> JsonObject:
-        """Let an agent plan more features from a specification: see ``add_features.extend``."""
+        """Let an agent plan additional features from a specification; see ``add_features.extend``."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
-        """Migrate older state to this schema (UAH-069, UAH-070)."""
+        """Migrate state of an older schema version to the current version (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
         from agent_harness.protocols.features.sessions.locking import locked
 
@@ -618,13 +647,13 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Watch a complete project until `harness stop` (UAH-485)."""
+        """Monitor a complete project until `harness stop` is called (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)
 
     def stop(self) -> JsonObject:
-        """End the maintenance mode (UAH-072)."""
+        """End the project's maintenance mode (UAH-072)."""
         from agent_harness.protocols.features.people import inspection
 
         self._project.require_initialised()

@@ -1,7 +1,7 @@
-"""Costs of sessions: the record in costs.yaml, and the remaining budgets. Pure.
+"""Pure functions on the costs of sessions: the record in costs.yaml, and the remaining budgets.
 
-The record is written in the JSON subset of YAML: people and YAML tools read it, and ``status`` needs no YAML library.
-Source: features.md section V, C17, C27, UAH-133..136.
+The record is written in the JSON subset of YAML: people and YAML tools can read it, and ``status`` needs no YAML
+library. Source: features.md section V, C17, C27, UAH-133..136.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Spent:
 
     @classmethod
     def by(cls, used: Totals, *, session: int, started: str, feature_id: int | None) -> "Spent":
-        """Return the tokens and dollars that the turns of a session used."""
+        """Return the tokens and dollars that a session's turns used, as a ``Spent`` record."""
         return cls(
             session=session,
             started=started,
@@ -48,7 +48,7 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Budgets:
-    """Limits in US dollars."""
+    """Budget limits per session, per feature and in total, in US dollars."""
 
     per_session: float
     per_feature: float
@@ -56,7 +56,7 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the record after one more session; unknown members are kept. A session counts once (see ``counted``)."""
+    """Return the cost record with one more session added; unknown members are kept. Each session is counted once."""
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -88,25 +88,29 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """Return the record after a later cost of a session that is already counted; the number of sessions stays."""
+    """Return the cost record with a later cost of a session that is already counted; the session count stays the
+    same.
+    """
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
     return CostRecord({**costs.record, "cumulative": {**costs.cumulative, **more}})
 
 
 def counted(costs: CostRecord) -> float:
-    """Return the dollars that count against the project's budget: known costs, and assumed ones (C58)."""
+    """Return the dollars that count against the project's budget: known costs plus assumed costs (C58)."""
     return costs.total_usd + costs.assumed_usd
 
 
 def of_feature(costs: CostRecord, feature_id: int) -> float:
-    """Return the dollars that count against one feature's budget."""
+    """Return the dollars that count against one feature's budget: known costs plus assumed costs."""
     found = [row for row in costs.by_feature if row.get("feature_id") == feature_id]
     return sum(amount(row.get("cost_usd")) + amount(row.get("assumed_cost_usd")) for row in found)
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that the next session may spend: the least that session, feature and project leave (C27)."""
+    """Return the dollars that the next session may spend: the smallest rest of session, feature and project budget
+    (C27).
+    """
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:
         left.append(budgets.per_feature - of_feature(costs, feature_id))
@@ -129,5 +133,5 @@ def _by_feature(costs: CostRecord, spent: Spent, sessions: int = 1) -> list[Json
 
 
 def _cents(dollars: float) -> float:
-    """Round to a hundredth of a cent, so that sums read well."""
+    """Round dollars to four decimals."""
     return round(dollars, 4)

@@ -1,8 +1,8 @@
-"""Choice of the question that a session's ending leaves for a person (``questions.py`` has the questions themselves).
+"""Selection of the question that a session's result raises for the user; ``questions.py`` has the question texts.
 
-After the rollback of a session that broke tests, they are run once more. If they pass, their features keep their marks.
-If they still fail (the session has changed something outside the repository), their features are opened again and come
-first. Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
+After a session that broke tests is rolled back, these tests run once more. If they pass, their features stay accepted.
+If they still fail (the session changed something outside the repository), their features are reopened and fixed first.
+Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
 """
 
 from dataclasses import replace
@@ -21,9 +21,9 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question about this feature, or ``None``; ``result`` is the session that just ended.
+    """Return the question to ask about a feature, or ``None``; ``result`` is the session that just ended.
 
-    A question that stops the runs goes before one that does not.
+    A question that stops the runs takes precedence over a question that does not.
     """
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
@@ -56,7 +56,7 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session; without an answer the next session tries again (E2, E3)."""
+    """Return the question about a rejected session; if it is not answered, the next session tries again (E2, E3)."""
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -67,7 +67,9 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store the question about the first feature that is larger than recommended, if no other one waits (E10)."""
+    """Store a question about the first open feature with more steps than recommended, unless another question waits
+    (E10).
+    """
     state = project.store.state()
     waiting = state.question
     if waiting and waiting.kind != "large_feature":
@@ -91,7 +93,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store the same question and print it for the person who has just planned or added features."""
+    """Store the question about a large feature and print it, after features were planned or added."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -99,7 +101,7 @@ def offer_split(project: Project) -> Question | None:
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:
-    """Store the question about an environment that reset.sh could not restore (E6)."""
+    """Store a question if reset.sh could not restore the environment before the session (E6)."""
     if failed.data.get("resets"):
         told = "Could not recover clean state. Manual intervention needed."
         questions.store(project, questions.question("environment", told))
@@ -111,7 +113,10 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Return the result with the features that still fail after the rollback; they are opened, and first (C10)."""
+    """Run the broken tests again after the rollback; reopen the features that still fail, to be fixed first (C10).
+
+    Return the result with these features added.
+    """
     if not result.regressions or not result.broken_features:
         return result
     still = judge.still_failing(project.git.head() or "HEAD", result.regressions)
@@ -130,7 +135,9 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return E3; or the panel of UAH-402 if open features wait for the broken ones."""
+    """Return question E3 about broken tests, or the question of UAH-402 if open features depend on the broken
+    features.
+    """
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
     blocked = [i for i in waiting if i not in (result.feature_id, *result.broken_features)]
@@ -166,7 +173,7 @@ def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], 
 
 
 def _marks(result: Result) -> list[str]:
-    """Return lines about the marks, and about the purpose of the next session."""
+    """Return the lines that explain the status of the broken features and the purpose of the next session."""
     if result.opened_again:
         names = " and ".join(f"Feature {i}" for i in result.opened_again)
         return [f"2. Marking {names} as passes: false", f"3. Next session will fix {names} before continuing"]

@@ -39,7 +39,7 @@ import os
 
 
 class FeatureLayout:
-    """Paths of one project; plain strings, since ``status`` starts in milliseconds."""
+    """Paths of one project's files, as plain strings so that ``status`` starts in milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")
 
@@ -57,7 +57,7 @@ class FeatureLayout:
         self.state_dir = os.path.join(self.root, state_dir)
 
     def relative(self, path: str) -> str:
-        """Return ``path`` as git names it: below the project, with forward slashes."""
+        """Return ``path`` relative to the project root, with forward slashes as in git."""
         return os.path.relpath(path, self.root).replace(os.sep, "/")
 
     @property
@@ -107,7 +107,7 @@ class FeatureLayout:
 
     @property
     def sanity(self) -> str:
-        """Path of the tests that a session begins with, as a script: rewritten for each session, and never trusted."""
+        """Path of the script with the tests that a session starts with; rewritten for each session, never trusted."""
         return os.path.join(self.state_dir, "sanity.sh")
 
     @property
@@ -124,20 +124,22 @@ class FeatureLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of failing steps of rejected claims, and of proofs that passed: ``N-STEP.txt``."""
+        """Folder for the output of failed steps of rejected claims and of passed checks, in files named
+        ``N-STEP.txt``.
+        """
         return self.log("verdicts")
 
     def transcript(self, session: int) -> str:
-        """Return the path of a session's agent output; the middle of a long one is cut."""
+        """Return the path of the log with a session's agent output; long output is cut in the middle."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of the file for `--agent replay:FILE`: a session's events and its changes to files."""
+        """Return the path of a session's recorded events and file changes, for `--agent replay:FILE`."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """Folder of the repository itself, also if ``.git`` is a file that points to it."""
+        """Path of the repository's git folder, even if ``.git`` is a file that points to it."""
         dot_git = os.path.join(self.root, ".git")
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:
@@ -147,5 +149,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Path of the project's own copy of the record of the running session; never trusted for a verdict."""
+        """Path of the project's copy of the running session's record; never trusted for a verdict."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

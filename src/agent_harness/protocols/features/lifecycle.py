@@ -1,9 +1,9 @@
-"""Legal states of a project between sessions, and the transition at the end of a session. Pure.
+"""Legal states of a project between sessions, and the state transition at the end of a session. Pure functions.
 
-    status      complete   the feature was accepted, or there was nothing to finish
-                partial    work is kept as a WIP commit; the next session continues it
-                failed     rolled back; the next session starts the feature afresh
-    next_prompt coding, continuation, cleanup
+status        complete      the feature was accepted, or there was nothing to finish
+              partial       work is kept as a WIP commit; the next session continues it
+              failed        rolled back; the next session starts the feature from scratch
+next_prompt   coding, continuation, cleanup
 
 Source: features.md section G, C03, C05, C07, C08, C35, C64.
 """
@@ -16,12 +16,12 @@ from agent_harness.protocols.features.records import SessionState
 REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
 
 UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
-"""Endings that are not the feature's fault and so never raise stuck_count (C35)."""
+"""Termination reasons that the feature did not cause, and that therefore never raise stuck_count (C35)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """End of one session, as far as the next session needs it."""
+    """Facts about the end of one session that determine the next session."""
 
     session: int
     feature_id: int | None
@@ -39,7 +39,7 @@ class SessionEnding:
 
 
 def after_session(state: SessionState, ending: SessionEnding) -> SessionState:
-    """Return the session state that follows."""
+    """Return the project's session state after a session has ended."""
     partial = ending.status == "partial"
     continues = partial and ending.kept_work
     return state.but(
@@ -69,7 +69,7 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Return the rejected sessions of each open feature, regardless of other sessions between them (C35)."""
+    """Return the number of rejected sessions per open feature; sessions on other features do not reset it (C35)."""
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -79,7 +79,7 @@ def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
 
 
 def prompt_type(state: SessionState) -> tuple[str, str]:
-    """Return the next session's prompt type, and why in a few words."""
+    """Return the prompt type of the next session, and a short reason."""
     if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
     if state.next_prompt == "continuation" and state.current_feature is not None:
@@ -91,5 +91,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Return True if a person has to decide before this feature is tried again (C35)."""
+    """Return True if the feature has failed so often that a person has to decide before the next attempt (C35)."""
     return state.stuck_count >= max_stuck_sessions

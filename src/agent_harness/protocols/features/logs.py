@@ -1,8 +1,8 @@
-"""Rows of every log of a project, filtered and in order of time; and one summary per session.
+"""Query of all logs of a project, filtered and sorted by time, and one summary per session.
 
-Only the logs are read, from their ends, without a lock and without the settings. So it answers while a session runs and
-if a setting is broken. Once a day, at the start of a run, expired rows are dropped, by file and by line; important ones
-are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
+Logs are read backwards from their ends, without a lock and without the settings, so a query also works during a session
+or with broken settings. Once a day, at the start of a run, expired rows and files are deleted; critical rows are kept
+forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
 """
 
 import os
@@ -28,18 +28,18 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "actions": ("agent_actions.jsonl", "routine"),
     "usage": ("usage.jsonl", "debug"),
 }
-"""Logs that ``query`` reads; sessions.jsonl repeats the event ``session_ended``."""
+"""Log files that ``query`` reads, each with its default level; sessions.jsonl is left out because it repeats events."""
 
 TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message", "log"})
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching rows, oldest first; ``more`` is set if older ones match as well."""
+    """Return the newest ``limit`` matching log rows, oldest first; ``more`` is set if older rows match too."""
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
-    """Yield the matching rows of one log, newest first, as far back as they can match."""
+    """Yield the matching rows of one log, newest first; stop at rows that are too old to match."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))
@@ -111,7 +111,7 @@ SENTENCES: Mapping[str, str] = {
     "verification_passed": "Feature #{feature_id} is proven at {commit}",
     "work_set_aside": "the unfinished work on Feature #{feature_id} is in {ref}",
 }
-"""Sentence of an event without a message, by its type; a member that a row does not have is left out."""
+"""Sentence patterns by event type, for events without a message; a member that the row lacks is omitted."""
 
 
 class _Members(dict[str, str]):
@@ -120,7 +120,7 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of one row: its own message, the sentence of its type, or its members."""
+    """Return the text of a log row: its message, else the sentence for its type, else its members."""
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -130,7 +130,7 @@ def sentence(row: Mapping[str, Any]) -> str:
 
 
 def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
-    """Return one row for a person: time (local or UTC), session, level and text."""
+    """Return a log row as one output line: time (local or UTC), session, level and text."""
     return log_rows.line(row, sentence(row), utc=utc)
 
 
@@ -140,9 +140,10 @@ def line(row: Mapping[str, Any], *, utc: bool = False) -> str:
 def summaries(
     layout: FeatureLayout, sessions: Iterable[PastSession], *, last: int = 5, session: int | None = None
 ) -> list[JsonObject]:
-    """Return the last of these sessions, or one, each with its end, cost, decisions, files, runs and problems.
+    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
 
-    Oldest first. Their events are read from the ends of the logs.
+    Each summary has the session's result, cost, decisions, files, commands and problems, read from the ends of the
+    logs.
     """
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
@@ -152,7 +153,7 @@ def summaries(
 
 
 def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
-    """Return the rows of these sessions, oldest first; reading ends at the first row of an older one."""
+    """Return the log rows of the given sessions, oldest first; stop reading at the first row of an older session."""
     found: list[JsonObject] = []
     for row in _backwards(layout, SOURCES[name][0]):
         number = row.get("session")
@@ -200,7 +201,7 @@ def _problem(row: Mapping[str, Any]) -> str:
 
 
 def _shortened(problem: str) -> str:
-    """Return at most 300 characters, cut between words, with the number of words that follow."""
+    """Return at most 300 characters of a text, cut between words, and the number of words cut off."""
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -208,7 +209,7 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return the lines of one summary for a person."""
+    """Return a session summary as output lines for a terminal."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
@@ -228,29 +229,29 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
-"""By level; ``logging.retention_days`` replaces the second row (C44)."""
+"""Retention in days by log level, None for ever; ``logging.retention_days`` replaces the value of "important" (C44)."""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
-"""Logs without levels; decisions.jsonl and sessions.jsonl are kept forever, and are not named here."""
+"""Levels of logs whose rows have no level; decisions.jsonl and sessions.jsonl are never deleted, so not listed here."""
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)
 
 
 def days_of(level: str, retention_days: int) -> int | None:
-    """Return the days that a row of this level is kept; ``None`` is forever, also for an unknown level."""
+    """Return how many days a row of this level is kept; ``None`` means forever, as for an unknown level."""
     return retention_days if level == "important" else KEPT_DAYS.get(level)
 
 
 def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
-    """Return True if a row has expired; one without a readable time is kept."""
+    """Return True if a log row is older than its retention; a row without a readable time never expires."""
     days = days_of(level or str(row.get("level")).lower(), retention_days)
     written = clock.parse(row.get("ts"))
     return days is not None and written is not None and at - written > _span(days)
 
 
 def prune_daily(project: Project) -> None:
-    """Drop expired rows and files, once a day; a log that cannot be pruned stays unchanged."""
+    """Delete expired log rows and files, at most once a day; a log that cannot be pruned stays unchanged."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
@@ -268,7 +269,9 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Drop every expired row, and the transcripts as old as expired important rows; return the number."""
+    """Delete expired log rows, and transcripts older than the retention of important rows; return the number
+    deleted.
+    """
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
     for name, level in LEVEL_OF_LOG.items():
@@ -277,7 +280,9 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log without its expired rows, in one step; lines that are not records stay unchanged."""
+    """Rewrite a log atomically without its expired rows; lines that are not JSON records are kept. Return the number
+    deleted.
+    """
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
     lines = files.read_bytes(path).splitlines(keepends=True)
@@ -310,7 +315,7 @@ _TRANSCRIPTS = (".log", ".cassette.jsonl")
 
 
 def _ours(folder: str) -> Iterator[str]:
-    """Yield the files of sessions in a folder that is not a link."""
+    """Yield the paths of session transcripts in a folder, without symbolic links."""
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in sorted(names):
         path = os.path.join(folder, name)

@@ -1,8 +1,9 @@
-"""``.harness.yaml``: read, checked, defaults filled in, every setting with its source.
+"""Settings in ``.harness.yaml``: read, checked, completed with defaults, each with its source.
 
-settings Config and load(): the public API; error messages schema every key: type, default, meaning (pydantic, imported
-on first use) file YAML to plain values with line numbers, their layers; the file that `init` writes commands commands
-that the settings leave open; file names put safely into commands
+settings      public API (``Config`` and ``load()``) and error messages
+schema        every key with type, default and meaning (pydantic, imported on first use)
+file          YAML as plain values with line numbers; layers of settings; the file that `init` writes
+commands      commands that the settings omit; safe insertion of file names into commands
 """
 
 from agent_harness.protocols.features.config.settings import Config, Source, default_text, json_schema, load

@@ -1,6 +1,6 @@
-"""Derivation of the project's commands that the settings omit, and safe insertion of a file name into a command.
+"""Derivation of commands that the settings omit, and safe insertion of a file name into a command.
 
-Derivation: ``features.md`` UAH-155..160, C17, C22. A command stays ``None`` if none can be derived reliably.
+A command stays ``None`` if it cannot be derived reliably. Source: ``features.md`` UAH-155..160, C17, C22.
 """
 
 import os
@@ -50,7 +50,7 @@ _TAKES_VALUE = frozenset(
 
 @dataclass(frozen=True)
 class FoundTooling:
-    """Tools that a project and the machine offer."""
+    """Development tools that were found in the project and on PATH."""
 
     poetry: bool = False  # pyproject.toml has [tool.poetry] and poetry is on PATH
     ruff_configured: bool = False
@@ -59,12 +59,12 @@ class FoundTooling:
 
     @property
     def runner(self) -> str:
-        """Command that starts pytest here."""
+        """Command that starts pytest in this project."""
         return "poetry run pytest" if self.poetry else "python3 -m pytest"
 
     @property
     def lint(self) -> str | None:
-        """Command that starts ruff here, or ``None`` if the project cannot run it."""
+        """Command that starts ruff in this project, or ``None`` if ruff is neither configured nor installed."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."
@@ -74,7 +74,7 @@ class FoundTooling:
 
 
 def facts(project: Path, environ: Mapping[str, str]) -> FoundTooling:
-    """Return the tools found in the project's own files and on PATH; run nothing."""
+    """Return the development tools found in the project's files and on PATH, without running any tool."""
     tools = _tools(project / "pyproject.toml")
     path = environ.get("PATH", os.defpath)
     return FoundTooling(
@@ -94,10 +94,10 @@ def _tools(pyproject: Path) -> frozenset[str]:
 
 
 def feature_command(full: str) -> str | None:
-    """Return the command for one test file, derived from the command for all of them; ``None`` if it cannot be derived.
+    """Return the command for one test file, derived from the command for all tests; ``None`` if that is impossible.
 
-    ``{test_file}`` replaces the first word that names a tests folder; further such words are dropped. In a pytest
-    command without one, the placeholder follows ``pytest``.
+    ``{test_file}`` replaces the first word that is a tests folder; further such words are dropped. If a pytest command
+    contains no tests folder, the placeholder is inserted after ``pytest``.
     """
     words = list(_WORD.finditer(full))
     runner = _runner(full)
@@ -123,7 +123,10 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that runs to its end without these tests; return other commands unchanged."""
+    """Return a pytest command that excludes the given tests and does not stop at the first failure.
+
+    A command that is not a pytest command is returned unchanged.
+    """
     runner = _runner(command)
     if runner is None:
         return command
@@ -134,7 +137,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """Return the files and folders of the project that a pytest command names; ``::node`` is cut off."""
+    """Return the existing project files and folders that a pytest command lists, without a ``::node`` suffix."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -148,9 +151,9 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 
 
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
-    """Return True if the word names a tests folder.
+    """Return True if the word is the path of a tests folder.
 
-    ``make test`` names a target, ``pytest test`` a folder; ``tests/`` is a folder anywhere.
+    ``test`` is a folder in ``pytest test`` and a target in ``make test``; ``tests/`` is a folder in any command.
     """
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
@@ -159,8 +162,8 @@ def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
 def quoting_problem(template: str) -> str | None:
     """Return why a file name cannot safely replace ``{test_file}`` in the template, or ``None``.
 
-    The placeholder may stand alone or directly within a pair of quotes. Inside a longer quoted text a quoted name would
-    end those quotes, so that is refused.
+    The placeholder may stand alone or directly inside a pair of quotes. A longer quoted text is refused, because the
+    quotes of the inserted name would end the quoted text.
     """
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
@@ -174,7 +177,7 @@ _PLACED = re.compile(r"""(["']?)\{test_file\}\1""")
 
 
 def _quote_open(text: str) -> bool:
-    """Return True if a shell that has read this text is inside quotes."""
+    """Return True if ``text`` ends inside shell quotes."""
     quote, escaped = "", False
     for char in text:
         if escaped:
@@ -189,7 +192,10 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the template with the file as one word of the shell, never as an option; it may carry ``::node``."""
+    """Return the template with ``{test_file}`` replaced by the file as one shell word, never as an option.
+
+    The file may have a ``::node`` suffix.
+    """
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")
     word = shlex.quote(f"./{test_file}" if test_file.startswith("-") else test_file)

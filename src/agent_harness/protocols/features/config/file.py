@@ -1,7 +1,7 @@
-"""YAML files as plain values: ``.harness.yaml`` with the line of every key, or one error that names the line.
+"""YAML files as plain values, with the line of every key; an error states the line.
 
-``Layers`` overlays the settings of several sources, with the source of each key. ``default_text`` is the file of a new
-project: only what a person wants to see and change.
+``Layers`` overlays the settings of several sources and records the source of each key. ``default_text`` is the
+``.harness.yaml`` of a new project: only settings that a user wants to see and change.
 """
 
 import io
@@ -25,19 +25,19 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """Content of a settings file: plain dicts, lists and scalars, and the line of each key (1-based)."""
+    """Parsed content of a settings file: plain dicts, lists and scalars, and the line of each key (from 1)."""
 
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line of a key, or of the nearest section above it that the file has."""
+        """Return the line of a key, or of the nearest enclosing section in the file; None if neither is in the file."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
 def read(path: Path) -> SettingsFile:
-    """Return the settings in a file; raise ``ConfigurationError`` if it is missing or not a YAML mapping."""
+    """Return the settings in a YAML file; raise ``ConfigurationError`` if the file is missing or not a mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -58,7 +58,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return the YAML value of a text given outside a file; the text itself if it is not YAML."""
+    """Return a text from outside a file parsed as YAML; return the text unchanged if it is not valid YAML."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -69,7 +69,7 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the settings with one value changed or added; comments, order and quotes are preserved."""
+    """Return the settings text with one value changed or added; comments, key order and quotes are preserved."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -117,7 +117,9 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Conversion of the parser's types into plain ones; refuses what only an attack or an accident makes."""
+    """Converter from the YAML parser's types to plain types; refuses content that only an attack or accident
+    produces.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +155,7 @@ class _Plain:
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
-    """Yield every key that holds a value other than a section, with its value, in order."""
+    """Yield each key that is not a section, with its value, in file order."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*at, key))
@@ -162,7 +164,7 @@ def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, ob
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file; raise ``StateDamaged`` if it does not parse or is not a mapping."""
+    """Return the mapping in a YAML file; raise ``StateDamaged`` if the file is unreadable or not a mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -181,7 +183,7 @@ Source = Literal["default", "file", "environment", "flag"]
 
 @dataclass
 class Layers:
-    """Values collected so far, with the source of each key and its name for messages."""
+    """Merged settings of several sources, with the source of each key and the source's name for messages."""
 
     document: SettingsFile
     values: dict[str, object]
@@ -212,7 +214,9 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if a layer gives the key a value: ``key: ""`` does, and disables; a bare ``key:`` does not."""
+        """Return True if some source sets the key. ``key: ""`` sets (and disables) the key; a bare ``key:`` does
+        not.
+        """
         return key in self.sources
 
 
@@ -258,7 +262,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """Return a commented, valid ``.harness.yaml``; with ``lint=None`` the linter is looked for later (C22)."""
+    """Return a commented, valid ``.harness.yaml``; with ``lint=None``, a linter is detected later (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
@@ -276,12 +280,12 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """Return the settings of ``default_text`` with a linter if none was found; any other text stays unchanged."""
+    """Return text from ``default_text`` with a linter added if it has none; any other text is returned unchanged."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text as YAML writes it on one line: plain if that reads back the same, else in double quotes."""
+    """Return the text as a YAML scalar on one line: plain if it parses back unchanged, otherwise double-quoted."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

@@ -1,9 +1,9 @@
-"""MCP servers that the settings switch on, as agents start them: variables filled in, settings passed on.
+"""MCP servers that are enabled in the settings, in the form in which agents start them.
 
-``${NAME}`` in ``args``, ``env`` and ``config`` is taken from the environment, ``${NAME:-text}`` has a fallback, and
-``$${`` stands for itself. ``config`` belongs to the server: a recipe names the argument or variable of a public server
-for each key. A key that no recipe knows is refused, never dropped; ``read_only: true`` above all. The programs and
-their options are those of the servers' own documentation. Source: features.md UAH-212..216, C59.
+In ``args``, ``env`` and ``config``, ``${NAME}`` is replaced from the environment, ``${NAME:-text}`` has a fallback, and
+``$${`` stands for ``${``. ``config`` contains settings of the server: a recipe maps each key to an argument or variable
+of a public server. A key without a recipe is refused, never dropped, because it may be ``read_only: true``. The recipes
+follow the servers' own documentation. Source: features.md UAH-212..216, C59.
 """
 
 import json
@@ -28,16 +28,16 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled servers, ready to start; mask values of the environment from now on.
+    """Return the enabled MCP servers, ready to start, and register values from the environment for masking.
 
-    Raise ``ConfigurationError`` for a variable that is not set, and for a setting that cannot be passed on.
+    Raise ``ConfigurationError`` if a variable is not set or a setting cannot be passed to the server.
     """
     environ = os.environ if environ is None else environ
     return {name: _ready(name, server, environ) for name, server in servers.items() if server.enabled}
 
 
 def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
-    """Raise ``ToolMissing`` if the program of a server is not installed; start nothing."""
+    """Raise ``ToolMissing`` if the program of an MCP server is not installed; start no program."""
     for name, server in servers.items():
         program = server.command[0]
         if shutil.which(root / program if "/" in program else program) is None:
@@ -72,7 +72,7 @@ _PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # not secrets either, and
 
 
 def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
-    """Return the value with its variables filled in, at any depth."""
+    """Return the value with its environment variables replaced, at any depth."""
     if isinstance(value, Mapping):
         return {str(name): _filled(f"{key}.{name}", below, environ) for name, below in value.items()}
     if isinstance(value, list):
@@ -101,12 +101,12 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
 # -- recipes for a server's own settings -------------------------------------------------------------------------------
 
 Started = tuple[tuple[str, ...], dict[str, str]]
-"""Further arguments, and variables."""
+"""Additional arguments and environment variables for the start of an MCP server."""
 
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """``config`` of one server; keys that a recipe takes are passed on, and the rest is refused."""
+    """Section ``config`` of one MCP server: recipes take the keys that they know, other keys are refused."""
 
     key: str
     values: Mapping[str, object]
@@ -114,7 +114,7 @@ class GivenConfig:
     taken: set[str] = field(default_factory=set)
 
     def switch(self, name: str) -> bool | None:
-        """Return true, false, or ``None`` if the key is absent."""
+        """Take a key and return its boolean value, or ``None`` if the key is absent."""
         value = self._take(name)
         known = {"true": True, "false": False}.get(str(value).lower())
         if value is not None and known is None:
@@ -122,14 +122,14 @@ class GivenConfig:
         return known
 
     def text(self, name: str) -> str | None:
-        """Return one text that is not empty, or None."""
+        """Take a key and return its non-empty text, or ``None`` if the key is absent."""
         value = self._take(name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Return width and height in pixels, or None."""
+        """Take a key and return its width and height in pixels, or ``None`` if the key is absent."""
         value = self._take(name)
         if value is None:
             return None
@@ -140,19 +140,19 @@ class GivenConfig:
         return width, height
 
     def variables(self) -> dict[str, str]:
-        """Return ``env``, which every server has."""
+        """Take the key ``env`` and return the server's environment variables; empty if the key is absent."""
         value = self._take("env")
         if value is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Take a key; raise ``ConfigurationError`` with this reason if it is true or has a value."""
+        """Take a key and raise ``ConfigurationError`` with the reason ``why``, unless the key is absent or false."""
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be kept: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that nothing has taken."""
+        """Raise ``ConfigurationError`` for the first key that no recipe has taken."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"how {self.words[0]} takes it is unknown"
@@ -193,9 +193,9 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return the settings of a server that is read-only by default.
+    """Return arguments and variables of the Postgres server, which is read-only unless ``read_only`` is false.
 
-    Every statement is then parsed, and runs in a read-only transaction.
+    In read-only mode, the server parses every statement and runs it in a read-only transaction.
     """
     workspace, only = given.text("connection_string"), given.switch("read_only")
     said = any(word.startswith("--access-mode") for word in given.words)
@@ -224,10 +224,10 @@ RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
     "@modelcontextprotocol/server-postgres": _reference_postgres,
     "@bytebase/dbhub": _dbhub,
 }
-"""Public servers, by the name of their package."""
+"""Recipes for public MCP servers, by package name."""
 
 GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
-"""Names of the document that are not packages, and what to run instead."""
+"""Package names in the specification that do not exist, each with the package to use instead."""
 
 PROGRAMS = {
     "playwright-mcp": "@playwright/mcp",
@@ -237,13 +237,15 @@ PROGRAMS = {
     "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
     "dbhub": "@bytebase/dbhub",
 }
-"""Programs that these packages install."""
+"""Programs that the MCP server packages install, each with its package."""
 
 _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the package that a command line runs: by its program, or as an argument of a runner such as npx."""
+    """Return the MCP server package that a command line runs, found by its program or as an argument of a runner like
+    npx.
+    """
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]
     named = (found[0] for word in words[1:] if (found := _NAME.match(word)))

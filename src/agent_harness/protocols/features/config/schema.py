@@ -1,9 +1,10 @@
 """Model of ``.harness.yaml``: every key with its type, default and meaning.
 
-A new key is a field here, a row of ``DEFAULTS`` in ``tests/features/test_config.py``, and ``make docs``; a new section
-also has a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and become warnings. This
-module imports pydantic, so ``load`` imports it on first use. A default of ``None`` on a command means "derived from the
-project, or none" (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18, C22, C26, C34, C51.
+To add a key, add a field here and a row of ``DEFAULTS`` in ``tests/features/test_config.py``, then run ``make docs``. A
+new section also needs a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and cause
+warnings. ``load`` imports this module on first use, because it imports pydantic. The default ``None`` of a command
+means "derived from the project if possible" (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18,
+C22, C26, C34, C51.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """Return the boolean for a YAML 1.1 word: YAML 1.2 reads ``no`` as text; people mean false."""
+    """Return the boolean for a YAML 1.1 word such as ``no``, which YAML 1.2 reads as text."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -69,7 +70,7 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Part of the file. Frozen; an empty value (``key:``) counts as absent; unknown keys stay in ``model_extra``."""
+    """Frozen base model of a settings section; an empty value (``key:``) counts as absent, unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -126,14 +127,20 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Give a prompt type that is not listed the file's ``default``, if the file has one (UAH-164)."""
+        """Set each prompt type that the file does not list to the file's ``default`` model, if there is one
+        (UAH-164).
+        """
         if not isinstance(given, Mapping) or given.get("default") is None:
             return given
         listed = {k: v for k, v in given.items() if v is not None}
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model of ``initializer``, ``coding``, ``continuation``, ``cleanup``, or the default (UAH-242)."""
+        """Return the model for a prompt type (``initializer``, ``coding``, ``continuation``, ``cleanup``), or the
+        default model.
+
+        Source: UAH-242.
+        """
         own = {
             "initializer": self.initializer,
             "coding": self.coding,
@@ -187,7 +194,7 @@ class Progress(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_count(cls, given: object) -> object:
-        """Make the default message name the configured number of repeats."""
+        """Put the configured number of repeats into the default message about a repeated error."""
         if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
             return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
         return given
@@ -307,9 +314,10 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the document's two servers, off, overlaid with the file's settings for them (UAH-212..216).
+    """Return the two predefined MCP servers, disabled, overlaid with the file's own settings (UAH-212..216).
 
-    For a program that the file names itself, no defaults apply; otherwise keys missing from ``config`` keep theirs.
+    If the file sets a server's program, no defaults apply to that server. Otherwise keys missing from ``config`` keep
+    their defaults.
     """
     if not isinstance(given, Mapping):
         return given
@@ -358,7 +366,9 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Scale the warning with a shorter limit, in the proportion of the defaults."""
+        """Scale the default warning time to a session limit of at most 50 minutes, in the proportion of the
+        defaults.
+        """
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
         limit = given.get("timeout_minutes")
@@ -453,7 +463,7 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Accept a bare mode: YAML reads ``sandbox: off`` as false."""
+    """Convert a bare value such as ``sandbox: off``, which YAML may read as false, to a section with that mode."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -502,7 +512,10 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the settings for the kernel; ``services``: the project runs services that its checks may need."""
+        """Return the settings of the kernel sandbox.
+
+        Pass ``services=True`` if the project runs services that its checks may need: ``network: auto`` then means open.
+        """
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
             mode=self.mode,

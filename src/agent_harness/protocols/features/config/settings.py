@@ -1,7 +1,7 @@
-"""Settings in ``.harness.yaml``, each with its value and its source (default < file < environment < flag).
+"""Settings of a project, each with its value and source (default < file < environment < flag).
 
-An environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key, with two underscores between the levels:
-``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
+The environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key of ``.harness.yaml``, with two underscores between
+levels: ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
 """
 
 import copy
@@ -29,7 +29,7 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one project; sections are attributes, each frozen."""
+    """Settings of one project, with one frozen attribute per section."""
 
     project: "schema.ProjectSection"
     environment: "schema.Environment"
@@ -63,11 +63,13 @@ class Config:
 
     @property
     def raw(self) -> dict[str, object]:
-        """Copy of the file's content in plain values, unknown keys included."""
+        """Deep copy of the settings file's content as plain values, including unknown keys."""
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of ``section.key``, or the strongest source in a section. KeyError: no such setting."""
+        """Return the source of ``section.key``, or the strongest source within a section; raise ``KeyError`` if
+        unknown.
+        """
         if key in self._rows:
             return self._rows[key][1]
         found = [source for name, (_, source) in self._rows.items() if name.startswith(f"{key}.")]
@@ -76,16 +78,16 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if a person named the model for this kind of session; a client may ignore a default."""
+        """Return True if the user set the model for this type of session; agents may ignore a default model."""
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
-        """Return every setting with its value and source, in the order of the schema."""
+        """Return every setting with its value and source, in schema order."""
         return ((key, value, source) for key, (value, source) in self._rows.items())
 
     @property
     def check_commands(self) -> list[str]:
-        """Commands that check the project; the one for a single test file has its placeholder."""
+        """Commands that check the project; the command for one test file contains ``{test_file}``."""
         testing = self.testing
         found = (
             testing.full,
@@ -99,16 +101,16 @@ class Config:
 
     @property
     def environment_commands(self) -> list[str]:
-        """Commands that set the environment up, reset it, check its health and stop it."""
+        """Commands that set up, reset, health-check and stop the project's environment."""
         settings = self.environment
         found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the shell command for one feature's tests; ``test_file`` may carry ``::node`` and odd characters.
+        """Return the shell command for one feature's tests; ``test_file`` may have a ``::node`` suffix.
 
-        The whole suite for a feature that names no test file (UAH-190). Raise ConfigurationError if neither
-        ``testing.feature`` nor ``testing.full`` provides it (C22).
+        Return the command for the whole suite if ``test_file`` is empty (UAH-190). Raise ``ConfigurationError`` if
+        ``testing.feature`` is not set and cannot be derived from ``testing.full`` (C22).
         """
         if not test_file:
             return str(self.testing.full)
@@ -134,10 +136,10 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the settings of a project; ``flags`` maps dotted keys to values of the command line.
+    """Return a project's settings; ``flags`` maps dotted keys to values from the command line.
 
-    ConfigurationError names file, key and line: a missing or broken file, a wrong type, a missing ``project.name``.
-    Unknown keys are warnings.
+    Raise ``ConfigurationError`` with file, key and line for a missing or malformed file, a wrong type or a missing
+    ``project.name``. Unknown keys become warnings.
     """
     root = Path(project)
     environ = os.environ if environ is None else environ
@@ -171,7 +173,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
-    """Fill the missing settings: from a neighbour key (C17), else from the project (C22)."""
+    """Set missing settings: from a related key (C17), else from the tools found in the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))
@@ -258,7 +260,7 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error that names file, key and line; ``problems`` are keys with their defects."""
+    """Return an error that states file, key and line of the first problem; ``problems`` pairs keys with defects."""
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)
@@ -278,7 +280,7 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
 
 
 def _unknown_keys(model: "schema.Section", at: Key = ()) -> Iterator[Key]:
-    """Yield the unknown keys, in every known section."""
+    """Yield the dotted paths of unknown keys in all known sections."""
     yield from ((*at, name) for name in model.model_extra or {})
     for name in type(model).model_fields:
         for below, value in _sections(getattr(model, name)):
@@ -295,7 +297,7 @@ def _sections(value: object) -> Iterator[tuple[Key, "schema.Section"]]:
 
 
 def _warning_of(layers: Layers, key: Key) -> str:
-    """Return one warning about an unknown key, with the setting that was probably meant."""
+    """Return the warning about an unknown key, with the most similar known setting."""
     from difflib import get_close_matches
 
     from agent_harness.protocols.features.config.schema import HarnessFile
