@@ -57,7 +57,7 @@ __all__ = [
 
 
 class HarnessError(Exception):
-    """Base class of all errors: one clear line for the user, the next command in ``hint``, and facts in ``data``."""
+    """Any error: one clear line for the user in ``message``, the next command in ``hint``, and facts in ``data``."""
 
     exit_code: int = 1
     code: str = "failed"
@@ -80,103 +80,103 @@ class HarnessError(Exception):
 
 
 class VerificationFailed(HarnessError):
-    """Error: the harness rejected the work, because the tests or a rule about them failed."""
+    """The harness rejected the work, because the tests or a rule about them failed."""
 
     code = "verification_failed"
     category = "TEST_FAIL"
 
 
 class UsageError(HarnessError):
-    """Error: the command line is wrong; nothing was done."""
+    """The command line is wrong; nothing was done."""
 
     exit_code = 2
     code = "usage"
 
 
 class PersonNeeded(HarnessError):
-    """Error: the run cannot continue until the user makes a decision."""
+    """The run cannot continue until the user makes a decision."""
 
     exit_code = 3
     code = "person_needed"
 
 
 class StartsUsedUp(PersonNeeded):
-    """Error: an item has used up its limit of agent starts. A crash or a recovery does not refund a start."""
+    """An item has used up its limit of agent starts. A crash or a recovery does not refund a start."""
 
     code = "starts_used_up"
 
 
 class Escalated(PersonNeeded):
-    """Error: a question for the user is stored in the state and waits for an answer."""
+    """A question for the user is stored in the state and waits for an answer."""
 
     code = "escalated"
 
 
 class ConfigurationError(PersonNeeded):
-    """Error: a setting is wrong. The message names the file, the key and, if known, the line."""
+    """A setting is wrong. The message names the file, the key and, if known, the line."""
 
     code = "configuration"
     category = "CONFIG"
 
 
 class Refused(HarnessError):
-    """Error: the command was refused before anything started; the disk is unchanged."""
+    """The command was refused before anything started; the disk is unchanged."""
 
     exit_code = 4
     code = "refused"
 
 
 class PreflightFailed(Refused):
-    """Error: a check before the session failed; no agent was started and nothing was spent."""
+    """A check before the session failed; no agent was started and nothing was spent."""
 
     code = "preflight_failed"
     category = "ENV_SETUP"
 
 
 class UnsafeTree(Refused):
-    """Error: a snapshot or restore of the git work tree would be unsafe; the work tree was not changed."""
+    """A snapshot or restore of the git work tree would be unsafe; the work tree was not changed."""
 
     code = "unsafe_tree"
 
 
 class ToolMissing(Refused):
-    """Error: a program, or an optional part of this package, is not installed."""
+    """A program, or an optional part of this package, is not installed."""
 
     code = "tool_missing"
     category = "ENV_SETUP"
 
 
 class NotAProject(Refused):
-    """Error: there is no project in this folder or above it."""
+    """There is no project in this folder or above it."""
 
     code = "not_a_project"
 
 
 class Busy(HarnessError):
-    """Error: another process uses the project, or the project is paused."""
+    """Another process uses the project, or the project is paused."""
 
     exit_code = 5
     code = "busy"
 
 
 class LockBusy(Busy):
-    """Error: the lock was not free within the timeout. ``data`` names the holder of the lock if known."""
+    """The lock was not free within the timeout. ``data`` names the holder of the lock if known."""
 
     code = "lock_busy"
 
 
 class Superseded(Busy):
-    """Error: the decision was based on an older state; nothing was changed."""
+    """The decision was based on an older state; nothing was changed."""
 
     code = "superseded"
 
 
 class SessionHeld(Busy):
-    """Error: another session is running on the task list. The ``code`` of this error is that of its parent class."""
+    """Another session is running on the task list. The ``code`` of this error is that of its parent class."""
 
 
 class LimitInForce(Busy):
-    """Error: the provider of every allowed agent currently refuses requests. ``data`` has the ``account`` and the time
+    """The provider of every allowed agent currently refuses requests. ``data`` has the ``account`` and the time
     ``until`` which it refuses.
     """
 
@@ -184,7 +184,7 @@ class LimitInForce(Busy):
 
 
 class NoRoom(LimitInForce):
-    """Error: the machine or the account already runs its maximum number of agents, though no provider refuses. The time
+    """The machine or the account already runs its maximum number of agents, though no provider refuses. The time
     ``until`` is unknown.
     """
 
@@ -192,42 +192,42 @@ class NoRoom(LimitInForce):
 
 
 class StateDamaged(HarnessError):
-    """Error: a state file is missing, is not UTF-8 or JSON, or has the wrong structure. The file was not changed."""
+    """A state file is missing, is not UTF-8 or JSON, or has the wrong structure. The file was not changed."""
 
     exit_code = 6
     code = "state_damaged"
 
 
 class NothingEligible(HarnessError):
-    """Error: no work can be started now; the message gives the reason."""
+    """No work can be started now; the message gives the reason."""
 
     exit_code = 7
     code = "nothing_eligible"
 
 
 class NotOwner(HarnessError):
-    """Error: the caller does not own the claimed task; nothing was changed."""
+    """The caller does not own the claimed task; nothing was changed."""
 
     exit_code = 8
     code = "not_owner"
 
 
 class LeaseLost(NotOwner):
-    """Error: the lease expired and another worker took this task. The caller must stop changing its files."""
+    """The lease expired and another worker took this task. The caller must stop changing its files."""
 
     code = "lease_lost"
     category = "SESSION_TIMEOUT"
 
 
 class LimitReached(HarnessError):
-    """Error: a limit on the budget, the tasks or the sessions is used up."""
+    """A limit on the budget, the tasks or the sessions is used up."""
 
     exit_code = 9
     code = "limit_reached"
 
 
 class TimedOut(HarnessError):
-    """Error: a command exceeded its wall-clock limit; its whole process group was killed."""
+    """A command exceeded its wall-clock limit; its whole process group was killed."""
 
     exit_code = 124
     code = "timed_out"
@@ -235,7 +235,7 @@ class TimedOut(HarnessError):
 
 
 class Interrupted(HarnessError):
-    """Error: the user pressed Ctrl-C, or the process received a signal to end. The running work was saved."""
+    """The user pressed Ctrl-C, or the process received a signal to end. The running work was saved."""
 
     exit_code = 130
     code = "interrupted"

@@ -10,7 +10,7 @@ TAIL_LINES = 20
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
-    """Print the error and return its exit code; ``verb`` is named in the answer to an agent."""
+    """Print an error and return its exit code. A JSON answer also contains the ``verb`` if it is given."""
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -28,7 +28,9 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
-    """Print any error; an internal fault is one line too; ``HARNESS_DEBUG=1`` shows where it happened."""
+    """Print any exception as one line and return the exit code. If ``HARNESS_DEBUG`` is set, print the traceback of an
+    internal error too.
+    """
     if isinstance(error, HarnessError):
         _trace(error.__cause__)
         return show(error, as_json=as_json, verb=verb)
@@ -41,7 +43,7 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return an error of the system as an error for a person; None if it is not one."""
+    """Return an operating-system error as a ``Refused`` error; None if it cannot be explained to the user."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):
@@ -56,7 +58,7 @@ def _refusal(error: OSError) -> Refused | None:
 
 
 def _trace(error: BaseException | None) -> None:
-    """Print the traceback of an internal fault if ``HARNESS_DEBUG`` is set."""
+    """Print the traceback of an internal error if ``HARNESS_DEBUG`` is set."""
     if error is not None and os.environ.get("HARNESS_DEBUG"):
         import traceback
 
