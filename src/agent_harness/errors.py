@@ -1,31 +1,31 @@
-"""Errors for people, as a tree, with their exit codes.
+"""All errors that are shown to the user, as a class tree, with their exit codes.
 
     HarnessError                      1   the work failed
-    ├── VerificationFailed            1   the tests, or the rules around them, said no
+    ├── VerificationFailed            1   a test failed, or a rule about the tests was broken
     ├── UsageError                    2   the command line is wrong
-    ├── PersonNeeded                  3   a person must decide
+    ├── PersonNeeded                  3   the user must decide
     │   ├── Escalated                 3   a question is stored and waits for an answer
-    │   └── ConfigurationError        3   a setting is wrong; names file, key and line
-    ├── Refused                       4   refused before anything started
+    │   └── ConfigurationError        3   a setting is wrong; the message names file, key and line
+    ├── Refused                       4   the command was refused before anything started
     │   ├── PreflightFailed           4   a check before the session failed
-    │   ├── UnsafeTree                4   git is in the middle of something, or cannot take a snapshot
+    │   ├── UnsafeTree                4   a git operation is unfinished, or no snapshot can be taken
     │   ├── ToolMissing               4   a program or an extra is not installed
-    │   └── NotAProject               4   no project in or above this folder
-    ├── Busy                          5   somebody else holds it, or it is paused
-    │   ├── LockBusy                  5   the lock was not free in time
-    │   ├── SessionHeld               5   somebody else's session is running on the list
-    │   ├── Superseded                5   the decision was made on an older state
-    │   └── LimitInForce              5   every allowed agent's provider refuses for now
-    ├── StateDamaged                  6   a state file does not parse
+    │   └── NotAProject               4   there is no project in or above this folder
+    ├── Busy                          5   another process uses the project, or the project is paused
+    │   ├── LockBusy                  5   the lock was not free within the timeout
+    │   ├── SessionHeld               5   another session is running on the task list
+    │   ├── Superseded                5   the decision was based on an older state
+    │   └── LimitInForce              5   the provider of every allowed agent refuses requests for now
+    ├── StateDamaged                  6   a state file cannot be parsed
     ├── NothingEligible               7   no work can be started now
-    ├── NotOwner                      8   the caller does not own the claim
-    │   └── LeaseLost                 8   the lease ended and somebody else took the work
-    ├── LimitReached                  9   budget, tasks or sessions are used up
-    ├── TimedOut                    124   a command ran into its wall-clock limit
-    └── Interrupted                 130   a person pressed Ctrl-C, or the process was told to end
+    ├── NotOwner                      8   the caller does not own the claimed task
+    │   └── LeaseLost                 8   the lease expired and another worker took the task
+    ├── LimitReached                  9   the budget, tasks or sessions are used up
+    ├── TimedOut                    124   a command exceeded its wall-clock limit
+    └── Interrupted                 130   the user pressed Ctrl-C, or the process received a signal to end
 
-An error is for people: it has one clear line, data, and the next command to type. A failure of the work is a recorded
-value with a category instead (``kernel/failures.py``).
+An error contains one clear line, data, and the next command to type. Failed work is not an error but a recorded value
+with a category (``kernel/failures.py``).
 """
 
 __all__ = [
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class HarnessError(Exception):
-    """Error with one clear line for a person, the next command in ``hint`` and facts in ``data``."""
+    """Any error: one clear line for the user in ``message``, the next command in ``hint``, and facts in ``data``."""
 
     exit_code: int = 1
     code: str = "failed"
@@ -70,7 +70,7 @@ class HarnessError(Exception):
         self.data = data
 
     def as_json(self) -> dict[str, object]:
-        """Return the ``error`` member of a ``--json`` answer."""
+        """Return the error as the ``error`` member of a ``--json`` answer."""
         answer: dict[str, object] = {"code": self.code, "message": self.message, "hint": self.hint}
         if self.category:
             answer["category"] = self.category
@@ -80,7 +80,7 @@ class HarnessError(Exception):
 
 
 class VerificationFailed(HarnessError):
-    """The tests that the harness ran itself, or the rules around them, rejected the work."""
+    """The harness rejected the work, because the tests or a rule about them failed."""
 
     code = "verification_failed"
     category = "TEST_FAIL"
@@ -94,33 +94,33 @@ class UsageError(HarnessError):
 
 
 class PersonNeeded(HarnessError):
-    """Only a person can decide this."""
+    """The run cannot continue until the user makes a decision."""
 
     exit_code = 3
     code = "person_needed"
 
 
 class StartsUsedUp(PersonNeeded):
-    """One item has used its allowed starts of an agent; no crash or recovery gives a start back."""
+    """An item has used up its limit of agent starts. A crash or a recovery does not refund a start."""
 
     code = "starts_used_up"
 
 
 class Escalated(PersonNeeded):
-    """A question is stored in the state and waits for an answer."""
+    """A question for the user is stored in the state and waits for an answer."""
 
     code = "escalated"
 
 
 class ConfigurationError(PersonNeeded):
-    """A setting is wrong; the message names file, key and, where known, line."""
+    """A setting is wrong. The message names the file, the key and, if known, the line."""
 
     code = "configuration"
     category = "CONFIG"
 
 
 class Refused(HarnessError):
-    """Refused before anything started; the disk is unchanged."""
+    """The command was refused before anything started; the disk is unchanged."""
 
     exit_code = 4
     code = "refused"
@@ -134,7 +134,7 @@ class PreflightFailed(Refused):
 
 
 class UnsafeTree(Refused):
-    """The git work tree cannot be snapshotted or restored without risk; it was left alone."""
+    """A snapshot or restore of the git work tree would be unsafe; the work tree was not changed."""
 
     code = "unsafe_tree"
 
@@ -153,42 +153,46 @@ class NotAProject(Refused):
 
 
 class Busy(HarnessError):
-    """Somebody else holds it, or it is paused."""
+    """Another process uses the project, or the project is paused."""
 
     exit_code = 5
     code = "busy"
 
 
 class LockBusy(Busy):
-    """The lock was not free within the timeout; ``data`` names the holder if it is known."""
+    """The lock was not free within the timeout. ``data`` names the holder of the lock if known."""
 
     code = "lock_busy"
 
 
 class Superseded(Busy):
-    """The decision was made on an older state; nothing was changed."""
+    """The decision was based on an older state; nothing was changed."""
 
     code = "superseded"
 
 
 class SessionHeld(Busy):
-    """Somebody else's session is running on the list; its ``code`` is that of its parent."""
+    """Another session is running on the task list. The ``code`` of this error is that of its parent class."""
 
 
 class LimitInForce(Busy):
-    """Every allowed agent is refused by its provider for now; ``data`` has ``account`` and the moment ``until``."""
+    """The provider of every allowed agent currently refuses requests. ``data`` has the ``account`` and the time
+    ``until`` which it refuses.
+    """
 
     code = "rate_limited"
 
 
 class NoRoom(LimitInForce):
-    """No provider refuses, but the machine or the account has its maximum of agents; ``until`` is not known."""
+    """The machine or the account already runs its maximum number of agents, though no provider refuses. The time
+    ``until`` is unknown.
+    """
 
     code = "no_room"
 
 
 class StateDamaged(HarnessError):
-    """A state file is missing, not UTF-8, not JSON or of the wrong form; it was left as it is."""
+    """A state file is missing, is not UTF-8 or JSON, or has the wrong structure. The file was not changed."""
 
     exit_code = 6
     code = "state_damaged"
@@ -202,28 +206,28 @@ class NothingEligible(HarnessError):
 
 
 class NotOwner(HarnessError):
-    """The caller does not own the claim; nothing was changed."""
+    """The caller does not own the claimed task; nothing was changed."""
 
     exit_code = 8
     code = "not_owner"
 
 
 class LeaseLost(NotOwner):
-    """Another worker took this work after the lease expired; stop touching its files."""
+    """The lease expired and another worker took this task. The caller must stop changing its files."""
 
     code = "lease_lost"
     category = "SESSION_TIMEOUT"
 
 
 class LimitReached(HarnessError):
-    """A limit on budget, tasks or sessions is used up."""
+    """A limit on the budget, the tasks or the sessions is used up."""
 
     exit_code = 9
     code = "limit_reached"
 
 
 class TimedOut(HarnessError):
-    """A command ran into its wall-clock limit; its whole process group is gone."""
+    """A command exceeded its wall-clock limit; its whole process group was killed."""
 
     exit_code = 124
     code = "timed_out"
@@ -231,7 +235,7 @@ class TimedOut(HarnessError):
 
 
 class Interrupted(HarnessError):
-    """A person pressed Ctrl-C, or the process was told to end; the work was handed off cleanly."""
+    """The user pressed Ctrl-C, or the process received a signal to end. The running work was saved."""
 
     exit_code = 130
     code = "interrupted"

@@ -1,6 +1,7 @@
-"""Origin of this installation, and the command that adds an optional part; source: ``faces.md`` FIX-3.
+"""The source of this installation, and the shell commands that add optional parts.
 
-The distribution's name is not that of the import package: ``agent-harness`` in the public registry is another project.
+The distribution is not named like the import package, because ``agent-harness`` in the public registry is another
+project. Source: ``faces.md`` FIX-3.
 """
 
 import json
@@ -18,9 +19,9 @@ DISTRIBUTION = "proven-harness"
 
 
 def command_for_extra(extra: str) -> str:
-    """Return the shell command that installs an optional part for this Python, from this package's origin.
+    """Return the shell command that installs an optional part of this package into the current Python environment.
 
-    A command that creates the environment again also names the parts that are installed, which it would remove.
+    A command that recreates the environment also lists the extras already installed, because they would be lost.
     """
     match _installer():
         case "uv tool":
@@ -32,7 +33,7 @@ def command_for_extra(extra: str) -> str:
 
 
 def command_for_package(requirement: str) -> str:
-    """Return the shell command that adds another package to this environment."""
+    """Return the shell command that installs another package into the current Python environment."""
     match _installer():
         case "uv tool":
             return f"uv tool install --with {shlex.quote(requirement)} {_requirement(*_installed_extras())}"
@@ -43,7 +44,7 @@ def command_for_package(requirement: str) -> str:
 
 
 def _installer() -> str:
-    """Return the tool that manages this environment, by its receipt."""
+    """Return the name of the tool that manages this environment: ``uv tool``, ``pipx`` or ``pip``."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
         return "uv tool"
@@ -51,13 +52,13 @@ def _installer() -> str:
 
 
 def _pip_install() -> str:
-    """Return the command that installs into this environment, whichever is first on PATH."""
+    """Return the ``pip install`` command for this environment, or that of ``uv`` if the environment has no pip."""
     python = shlex.quote(sys.executable or "python3")
     return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
 
 def _installed_extras() -> set[str]:
-    """Return the optional parts whose packages are all installed."""
+    """Return the extras of this package whose required packages are all installed."""
     try:
         parted = [(each, re.search(r"extra == ['\"](\w+)", each)) for each in metadata.requires(DISTRIBUTION) or []]
     except metadata.PackageNotFoundError:
@@ -75,7 +76,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _requirement(*extras: str) -> str:
-    """Return the origin of this package in an installer's form: a folder, an address, else the registry."""
+    """Return an installer's requirement for this package: its folder, its URL, or else its name in the registry."""
     part = f"[{','.join(sorted({*extras}))}]" if extras else ""
     address, editable = _origin()
     if address.startswith("file:"):
@@ -85,7 +86,7 @@ def _requirement(*extras: str) -> str:
 
 
 def _origin() -> tuple[str, bool]:
-    """Return the address that the installer noted (PEP 610), and True if the folder itself is imported."""
+    """Return the URL this package was installed from (PEP 610), and True for an editable installation."""
     try:
         noted = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         address, version = noted.get("url", ""), noted.get("vcs_info") or {}

@@ -1,11 +1,11 @@
-"""``harness mcp``: the verbs as tools of an MCP server on stdio, over the same methods of the APIs.
+"""``harness mcp``: an MCP server on stdio whose tools are the harness commands for task lists and feature projects.
 
-A tool is one call of an API, with its answer as JSON, and its error as text with the next command. A call looks for the
-project again, so that the server outlives changes of it. Source: ``tasklist.md`` 13.3.
+Each tool calls one API method and answers with JSON; an error also contains the next command. Each call looks up the
+project again, so the server keeps working when the project changes. Source: ``tasklist.md`` 13.3.
 
-It speaks JSON-RPC, one message a line, without a library: the types of the reference library alone take a second of CPU
-to load. Clients begin to work without the tools of a late server; some ask for them only once. Source: the transport
-and the messages of modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25.
+The server speaks JSON-RPC, one message per line, without a library, because importing the reference library takes a
+second of CPU time. Some clients ask for the tools only once and start without those of a slow server. The messages
+follow modelcontextprotocol.io, versions 2024-11-05 to 2025-11-25.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MOST_ROWS = 200
 
 
 class CallFailed(Exception):
-    """A call that failed: one JSON object as its text."""
+    """Error of a failed tool call; its text is one JSON object."""
 
 
 class McpTool:
-    """One row of the table: the tool's description for a model, and the JSON schema of each argument."""
+    """An MCP tool: its description for the model, and the JSON schema of each argument."""
 
     def __init__(self, description: str, *required: str, **arguments: Mapping[str, Any]) -> None:
         self.description = description
@@ -48,14 +48,16 @@ class McpTool:
         self.arguments = arguments
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """Return the tool as ``tools/list`` shows it."""
+        """Return the tool's entry in the answer to ``tools/list``."""
         schema: dict[str, Any] = {"type": "object", "properties": self.arguments}
         if self.required:
             schema["required"] = list(self.required)
         return {"name": name, "description": self.description, "inputSchema": schema}
 
     def checked(self, given: object) -> dict[str, Any]:
-        """Return the checked arguments of a call; ``null`` counts as not given. Raises ``UsageError``."""
+        """Return the validated arguments of a tool call, without those that are ``null``. Raise ``UsageError`` if an
+        argument is wrong.
+        """
         if not isinstance(given, dict):
             raise UsageError("the arguments of a tool are one JSON object")
         named = {name: value for name, value in given.items() if value is not None}
@@ -120,11 +122,13 @@ TOOLS: Mapping[str, McpTool] = {
         limit={**_NUMBER, "default": 20},
     ),
 }
-"""Tools, each a method of ``ClientTools`` of the same name."""
+"""The MCP tools by name; each is implemented by the ``ClientTools`` method of that name."""
 
 
 class ClientTools:
-    """Tools of one client; the token of each claim is kept here, so that the model need not carry it."""
+    """The MCP tools of one client. The object stores the token of each claimed task, so the model need not pass
+    tokens.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
@@ -132,7 +136,7 @@ class ClientTools:
         self._one_at_a_time = threading.Lock()
 
     def call(self, name: str, arguments: object) -> str:
-        """Return the answer of a tool of ``TOOLS``, as JSON; raise only ``CallFailed``."""
+        """Call the named tool and return its answer as JSON. Raise only ``CallFailed``."""
         try:
             given = TOOLS[name].checked(arguments)
             return str(getattr(self, name)(**given))
@@ -147,15 +151,15 @@ class ClientTools:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def status(self) -> str:
-        """Return the status of the task list or the feature project."""
+        """Return the status of the task list or feature project as JSON."""
         return self._answer(lambda: self._list().status() if self._kind() == "tasklist" else self._features())
 
     def next(self) -> str:
-        """Return the task that ``claim`` would take, or the next session's feature; change nothing."""
+        """Return the task that ``claim`` would take, or the feature of the next session. Change nothing."""
         return self._answer(lambda: self._list().next() if self._kind() == "tasklist" else self._preview())
 
     def log_query(self, text: str = "", limit: int = 20) -> str:
-        """Return the newest rows of the logs that contain every word of the text, oldest first."""
+        """Return the newest log rows that contain every word of ``text``, oldest first."""
         most = max(1, min(limit, MOST_ROWS))
         return self._answer(
             lambda: self._list_log(text, most) if self._kind() == "tasklist" else self._feature_log(text, most)
@@ -164,7 +168,7 @@ class ClientTools:
     # -- working on a task ---------------------------------------------------------------------------------------------
 
     def claim(self, task_id: str | None = None) -> str:
-        """Take the next task, or this one."""
+        """Claim the task with this id, or the next task if no id is given, and store the claim's token."""
 
         def act() -> JsonObject:
             answer = self._list().claim(task_id)
@@ -174,23 +178,23 @@ class ClientTools:
         return self._answer(act)
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> str:
-        """Record that a step is done, and renew the claim."""
+        """Record that a step of the task is done, and renew the lease."""
         return self._answer(lambda: self._list(task_id).checkpoint(task_id, step, total, text))
 
     def validate(self, task_id: str) -> str:
-        """Run the task's check; a verdict that is not PASS is a failed call."""
+        """Run the task's check. The call fails unless the result is PASS."""
         return self._answer(lambda: self._list(task_id).validate(task_id), is_good=lambda a: a["result"] == "PASS")
 
     def complete(self, task_id: str, message: str | None = None) -> str:
-        """Prove, commit and close the task."""
+        """Verify the task, commit its work and mark the task as completed."""
         return self._answer(lambda: self._list(task_id).complete(task_id, message=message))
 
     def fail(self, task_id: str, category: str, message: str) -> str:
-        """Give up this attempt; the work goes into a rescue."""
+        """End this attempt at the task as failed; the changes are kept in a rescue ref."""
         return self._answer(lambda: self._list(task_id).fail(task_id, category=category, message=message))
 
     def release(self, task_id: str, why: str) -> str:
-        """Give the task back untried."""
+        """Release the claimed task without counting an attempt."""
         return self._answer(lambda: self._list(task_id).release(task_id, why))
 
     # -- the project ---------------------------------------------------------------------------------------------------
@@ -251,7 +255,7 @@ def _text(answer: Mapping[str, Any]) -> str:
 # ---- the server
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Versions of the protocol; the last is for a client that wants another one."""
+"""Supported MCP protocol versions. A client that asks for any other version gets the last one."""
 
 INSTRUCTIONS = """\
 A task list that is worked down until each task is proven. claim a task, work on it, checkpoint each larger step, and
@@ -262,7 +266,7 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600,
 
 
 class RequestRefused(Exception):
-    """A request whose answer is an error."""
+    """A JSON-RPC request that is answered with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -270,9 +274,9 @@ class RequestRefused(Exception):
 
 
 def serve(folder: str | None) -> None:
-    """Serve one client until it closes its input; running calls end first.
+    """Serve one MCP client on stdin and stdout until the client closes its input and all running calls have ended.
 
-    Any other output goes to stderr: a stray line would break the protocol.
+    All other output is redirected to stderr, because a stray line on stdout would break the protocol.
     """
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as output:
@@ -281,7 +285,7 @@ def serve(folder: str | None) -> None:
 
 
 class StdioServer:
-    """Server of one client. Calls run in parallel with the reading of messages, so that a ``ping`` is answered."""
+    """MCP server for one client. Calls run in threads, so the server can answer a ``ping`` during a call."""
 
     def __init__(self, tools: ClientTools, requests: BinaryIO, answers: BinaryIO) -> None:
         self._tools, self._requests, self._answers = tools, requests, answers
@@ -289,7 +293,7 @@ class StdioServer:
         self._calls: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Answer until the input ends."""
+        """Answer requests until the input ends, then wait for running calls."""
         for line in self._requests:
             if line.strip():
                 self._read(line)

@@ -1,15 +1,16 @@
-"""Command lines: parse, call one method of a front door, render. Nothing here decides."""
+"""Command lines of ``harness`` and ``lth``: each command parses its arguments, calls one API method and prints the
+answer.
+"""
 
 import sys
 
 
 def leave(code: int) -> int:
-    """End the process with this status at once; return it if other code may still run here.
+    """End the process immediately with this status. Return the status instead if other threads may still run.
 
-    A normal exit costs a short command an eighth of its time. Nothing is lost: output is flushed, files are closed
-    after writing, and without ``threading`` there are no other threads and no exit handlers. Threads of Temporal's
-    SDK can crash or block an interpreter that exits while they run: a worker interrupted while connecting hung for
-    ever. So these processes end at once, too.
+    A normal exit would cost a short command an eighth of its time. Nothing is lost: output is flushed, files are
+    already closed, and without ``threading`` there are no exit handlers. A process that uses Temporal's SDK also ends
+    here, since its threads can crash or block an interpreter that exits.
     """
     if "threading" not in sys.modules or "temporalio.bridge" in sys.modules:
         try:

@@ -1,6 +1,6 @@
-"""Full command line of ``harness``: a lazy click group; each command is imported when it is used.
+"""The ``harness`` command line as a click group that imports each command only when the command is used.
 
-The help lines of all commands are in one table, so that ``--help`` imports none of them.
+The help lines of all commands are in one table, so ``--help`` imports no command.
 """
 
 import os
@@ -154,14 +154,16 @@ Examples:
 
 
 FORMER = {"place": "workspace", "recall": "cancel"}
-"""Earlier names of commands, which still work; help and completion do not list them."""
+"""Map from former command names, which still work, to current names. Help and shell completion omit the former
+names.
+"""
 
 MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
-"""Words that people type, and the command that does it."""
+"""Map from commands that users type by mistake to the command that they mean."""
 
 
 class LazyGroup(click.Group):
-    """Group whose commands are imported on first use."""
+    """Click group that imports each command when the command is first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -181,7 +183,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command as click does; accept earlier names, and name the most similar command in an error."""
+        """Resolve a command name as click does, and accept former names. The error for an unknown name suggests the
+        most similar command.
+        """
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from agent_harness.cli.verbs import nearest
@@ -194,7 +198,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line for each everyday command, and the names of all others: that fits a screen."""
+        """Write one help line per everyday command, then only the names of all other commands, so that the help fits
+        one screen.
+        """
         first, *others = in_panels()
         with formatter.section(first[0]):
             formatter.write_dl(first[1])
@@ -210,13 +216,13 @@ class LazyGroup(click.Group):
 
 
 def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return each panel with the names and help lines of its commands."""
+    """Return each help panel with the names and help lines of its commands."""
     panels = dict.fromkeys(row[0] for row in COMMANDS.values())
     return [(each, [(name, row[2]) for name, row in COMMANDS.items() if row[0] == each]) for each in panels]
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
-    """Return a command for a function that reads its words itself."""
+    """Return a click command that passes its arguments unparsed to ``main``, which parses them."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
@@ -227,11 +233,11 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 @click.option("--plain", is_flag=True, help="One line after the other, time first; HARNESS_PLAIN=1.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), help="Else NO_COLOR and FORCE_COLOR decide.")
 def cli(plain: bool, color: str | None) -> None:
-    """Run coding agents unattended, and trust the result.
+    """Run coding agents unattended, and keep only the work that passes its checks.
 
-    The harness gives the agents work, runs the checks itself, and keeps only proven work. Work that is not proven is
-    returned to the agent or rolled back, and never lost. It serves task lists and feature projects, whichever it
-    finds here.
+    The harness gives work to the agents, runs the checks itself, and keeps only proven work. Work that is not proven is
+    returned to the agent or rolled back; it is never lost. The commands apply to the task list or feature project that
+    contains the current folder.
     """
     if plain:
         os.environ["HARNESS_PLAIN"] = "1"
@@ -240,7 +246,9 @@ def cli(plain: bool, color: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run one command line; every ending is an exit code of ``docs/exit-codes.md``."""
+    """Run one ``harness`` command line and return its exit code (see ``docs/exit-codes.md``); never raise an
+    exception.
+    """
     as_json = "--json" in words
     try:
         code = cli.main(args=words, prog_name="harness", standalone_mode=False)
@@ -256,7 +264,7 @@ def main(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Flush the output; a reader that has gone away changes no exit code."""
+    """Flush stdout. A reader that closed the pipe does not change the exit code."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -265,7 +273,7 @@ def _flush() -> None:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """Return the command line's own errors as errors of the harness."""
+    """Return a click error as the corresponding ``HarnessError``, and any other error unchanged."""
     if isinstance(error, click.ClickException):
         return UsageError(" ".join(error.format_message().split()), hint=_help_for(error))
     return Interrupted("Interrupted") if isinstance(error, click.Abort) else error

@@ -1,4 +1,4 @@
-"""``harness import`` and ``harness export``: task lists of other programs, read and written."""
+"""``harness import`` and ``harness export``: read and write the task lists of other programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Format of a written list, which a shell completes, or the target of spans."""
+    """Parameter type of ``--to``: an export format, which the shell completes, or the target of OpenTelemetry spans."""
 
     name, words = "FORM", WRITTEN
 
@@ -65,12 +65,12 @@ def import_(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Import tasks from Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues, or
-    another project of the harness. They go to the project here, or to a new task list.
+    """Import tasks from Task Master, Beads, the Ralph family, spec-kit, a Markdown checklist, GitHub issues, or another
+    harness project. The tasks are added to the project here, or to a new task list.
 
-    Nothing changes before you have seen the new items, how each will be proven, and what cannot be imported. Items
-    imported before stay as they are, so that the command can be repeated. Items marked as done there are left out by
-    default; nothing is imported as done.
+    Before anything changes, you see the new items, how each will be proven, and what cannot be imported. Items imported
+    earlier are not changed, so you can repeat the command. By default, items marked as done at the source are skipped;
+    no item is imported as done.
     """
     target = _Target.here()
     into = None if target.new else target.root
@@ -137,14 +137,16 @@ def _asked(new: list[BacklogItem]) -> str | None:
 
 
 class _Target:
-    """Project that the items go to."""
+    """The project that receives the imported items."""
 
     def __init__(self, kind: str, root: str, *, new: bool) -> None:
         self.kind, self.root, self.new = kind, root, new
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the project at or above the working directory; a new task list if there is none."""
+        """Return the project at or above the working directory as import target, or a new task list if there is
+        none.
+        """
         from agent_harness.kernel import root
 
         found = root.find()
@@ -158,12 +160,12 @@ class _Target:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """Name of the import target for messages."""
         kind = {"features": "the feature project", "tasklist": "the task list"}[self.kind]
         return f"a new task list in {self.root}" if self.new else f"{kind} in {self.root}"
 
     def sources(self) -> dict[str, Any]:
-        """Return the sources of items that were imported before."""
+        """Return the sources of the items that were imported earlier."""
         if self.new:
             return {}
         return self._project().sources()
@@ -178,7 +180,7 @@ class _Target:
         return open_list()
 
     def add(self, backlog: Backlog, items: list[BacklogItem], validate: str | None) -> int:
-        """Add the items. Return the number of new ones."""
+        """Add the imported items to the project. Return the number of items added."""
         from agent_harness.backlog.items import proof_for
 
         rows: list[JsonObject] = []
@@ -206,7 +208,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the next command."""
+        """Return the command to type after the import."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -282,10 +284,11 @@ def export(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Write open and proven work in the format of another program, or of another project of the harness. Only proven
-    work is written as done; parts that the format cannot hold are listed.
+    """Write open and proven items in the format of another program, or of another harness project. Only proven items
+    are written as done. Data that the format cannot represent is listed.
 
-    With otel: sessions, verdicts and their steps as spans of OpenTelemetry, to a file, a receiver, or stdout.
+    `harness export otel` writes sessions, verdicts and their steps as OpenTelemetry spans to a file, a receiver, or
+    stdout.
     """
     if what == "otel":
         return _export_spans(form or (str(out) if out else None), session, since, force=force, as_json=as_json)
@@ -322,7 +325,9 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` for the state of this project, and for a file that would hide another project."""
+    """Raise ``Refused`` if the output path is this project's state file, or a new file that would look like another
+    project.
+    """
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
 
@@ -336,7 +341,7 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the state file of the project here, and its list; only proven items are done in it."""
+    """Return the state file of the current project, and its items. Only proven or checked items are marked as done."""
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

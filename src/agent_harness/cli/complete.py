@@ -1,15 +1,17 @@
-"""``harness __complete WHAT``: values that a shell can complete only where a command is typed, one per line.
+"""``harness __complete WHAT``: prints values that shell completion cannot know in advance, one per line.
 
-    items      ids of features or tasks       options    answers to the pending questions       agents
+    items      ids of features or tasks
+    options    answers to the pending questions
+    agents     kinds of agents
 
-On the fast path: state files are read as JSON, nothing else is imported. Prints nothing if nothing is known.
+To be fast, the command reads state files as JSON and imports little else. It prints nothing if no values are known.
 """
 
 AGENTS = ("claude-code", "codex", "api", "acp:", "command:", "scripted:")
 
 
 def main(words: list[str]) -> int:
-    """Print the values. Return 0 always, since a shell waits for it."""
+    """Print the completion values and return 0. The command never fails, because a shell waits for it."""
     what = words[1] if len(words) > 1 else ""
     found = AGENTS if what == "agents" else _known(what)
     print("".join(f"{each}\n" for each in found if _is_one_word(each)), end="")
@@ -17,7 +19,9 @@ def main(words: list[str]) -> int:
 
 
 def _is_one_word(value: str) -> bool:
-    """Return True if every shell reads it as one plain word: others have written it, and a person presses Enter."""
+    """Return True if every shell treats the value as one plain word. The values are untrusted, and the user only
+    presses Enter.
+    """
     return not value.startswith("-") and all(each.isalnum() or each in "._:/@+,=-" for each in value)
 
 

@@ -26,7 +26,7 @@ _USUAL_HINTS = (
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
-    """Print the error and return its exit code; ``verb`` is named in the answer to an agent."""
+    """Print an error and return its exit code. A JSON answer also contains the ``verb`` if it is given."""
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -61,7 +61,7 @@ def for_people(error: Exception) -> HarnessError:
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return an error of the system as an error for a person; None if it is not one."""
+    """Return an operating-system error as a ``Refused`` error; None if it cannot be explained to the user."""
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):
@@ -76,7 +76,7 @@ def _refusal(error: OSError) -> Refused | None:
 
 
 def _trace(error: BaseException | None) -> None:
-    """Print the traceback of an internal fault if ``HARNESS_DEBUG`` is set."""
+    """Print the traceback of an internal error if ``HARNESS_DEBUG`` is set."""
     if error is not None and os.environ.get("HARNESS_DEBUG"):
         import traceback
 

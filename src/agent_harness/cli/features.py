@@ -1,4 +1,6 @@
-"""Commands on a feature project: init, run, verify, resume, log."""
+"""Commands that plan, run, verify and resume a feature project, and the ``harness log`` commands for every kind of
+project.
+"""
 
 import json
 import sys
@@ -21,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print one JSON object on stdout, if requested."""
+    """Print the command's answer as one JSON object on stdout if ``as_json`` is set."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
 
 def opened(as_json: bool) -> "FeatureProject":
-    """Return the project at or above the working directory."""
+    """Return the feature project at or above the working directory."""
     from agent_harness.protocols.features import api
 
     return api.FeatureProject.open(Path(api.find().root), say=say_to(as_json=as_json))
 
 
 def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) -> int:
-    """Plan a new project from a specification."""
+    """Create a feature project from a specification: an agent plans the features."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -44,7 +46,7 @@ def init(folder: Path, spec: Path, *, agents: tuple[str, ...], as_json: bool) ->
 
 
 def adopt(folder: Path, *, allow_failing: bool, as_json: bool) -> int:
-    """Create a feature project in a repository that has code and tests."""
+    """Create a feature project in a repository that already contains code and tests."""
     from agent_harness.protocols.features.api import FeatureProject
 
     with screen(as_json=as_json).watching(list):
@@ -67,7 +69,9 @@ def run(
     branch: str | None = None,
     engine_factory: "EngineFactory | None" = None,
 ) -> int:
-    """Run the next session, sessions until all is proven, one feature, or several workers."""
+    """Run agents on the feature project: one session, all sessions until the work is done, one feature, or parallel
+    workers.
+    """
     project = opened(as_json)
     if workers is None and feature_id is None:
         workers = project.workers
@@ -109,12 +113,14 @@ def run(
 
 
 def _somebody_is_there() -> bool:
-    """Return True if a person sits at a terminal; a closed stream counts as nobody."""
+    """Return True if stdin and stdout are terminals, so that a user can answer questions."""
     return all(stream is not None and not stream.closed and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _project() -> "FeatureLayout":
-    """Return the feature project here; the error names the commands that serve every kind."""
+    """Return the feature project of the current folder. The error for no project lists the commands that create any
+    kind of project.
+    """
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
 
@@ -122,8 +128,8 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Let the person at the terminal answer the question at once. Return the exit code. Enter leaves it stored
-    (C12).
+    """Let the user at the terminal answer the pending question, and return the exit code. If the user only presses
+    Enter, the question stays stored (C12).
     """
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
@@ -134,7 +140,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask the person at the terminal what to do with a project that is complete (UAH-484)."""
+    """Ask the user at the terminal what to do with a completed project (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
@@ -154,7 +160,7 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="The whole suite, feature by feature.")
 @json_option
 def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
-    """Run one feature's tests, or all tests, on a clean checkout of the work tree's content; report, change nothing."""
+    """Run the tests of one feature, or all tests, on a clean checkout of the work tree's content. Changes nothing."""
     if everything == (feature_id is not None):
         raise UsageError("Give --feature N or --all", hint="harness verify --help")
     project = opened(as_json)
@@ -165,7 +171,7 @@ def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
 
 
 def resume(choose: str | None, *, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """End a pause, or answer the question that stopped the runs."""
+    """End a pause, or answer the question that stopped the runs. Return the exit code."""
     with screen(as_json=as_json).watching(list):
         found = opened(as_json).resume(choose, budget_usd=budget, feature_id=feature_id)
     code = int(found.get("exit_code") or 0)
@@ -183,7 +189,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Group of ``harness log``, in which ``--follow [ITEM]`` is a command like the others."""
+    """Click group of ``harness log`` that also accepts ``--follow [ITEM]`` as a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -203,14 +209,16 @@ Examples:
 )
 @click.option("--follow", "_follow", is_flag=True, help="Lines as they come, the last 20 first; of one ITEM.")
 def log(_follow: bool) -> None:
-    """Find out what happened in a project, and why. Reads only; works while a session runs."""
+    """Search the logs of a project. Reads only, and works while a session runs."""
 
 
 @log.command(hidden=True, short_help="Follow the log.", epilog="Example:  harness log --follow 3 --json")
 @click.argument("item", required=False)
 @json_option
 def follow(item: str | None, as_json: bool) -> int:
-    """Show the log as it grows, the last 20 lines first, of one ITEM if it is given; Ctrl-C ends it."""
+    """Print the last 20 log lines, then new lines as they are written. ITEM shows only the lines of that item. Stop
+    with Ctrl-C.
+    """
     from itertools import chain
 
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
@@ -276,7 +284,7 @@ def query(
     utc: bool,
     as_json: bool,
 ) -> int:
-    """Show the newest rows of the logs that contain every word of TEXT, oldest first."""
+    """Show the newest log rows that contain every word of TEXT, oldest first."""
     from agent_harness.kernel import root
     from agent_harness.session import log_rows
 
@@ -299,7 +307,7 @@ def query(
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """Return the matching rows of a task list or a long task, and a line for each."""
+    """Return the matching log rows of a task list or a long task, and one output line per row."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 
@@ -319,7 +327,7 @@ Examples:
 @click.option("--session", type=click.IntRange(0), metavar="N", help="Only this one.")
 @json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
-    """Sum up sessions: the end and cost of each, written files, decisions and errors."""
+    """Summarize sessions: the result and cost of each, the files it wrote, its decisions and errors."""
     from agent_harness.kernel import root
     from agent_harness.protocols.features import api
 
@@ -338,8 +346,8 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last attempts of a task list or slices of a long task, or those of one session, each with its
-    ``line``.
+    """Return the last attempts of a task list or slices of a long task, each with its output line. If a session number
+    is given, return only that session.
     """
     from agent_harness.views.reading import reader_of
 

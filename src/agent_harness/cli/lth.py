@@ -1,7 +1,8 @@
-"""Entry point of ``lth``, the command for long tasks: its verbs as one table; parse, call one method of the front
-door, render.
+"""Entry point of ``lth``, the command for long tasks. One table lists its verbs; each calls one API method and prints
+the answer.
 
-Every error is plain lines on stderr and exit status 1; stdout carries the answer alone. Source: ``longtask.md`` 2.
+Every error is printed as plain lines on stderr with exit status 1. Stdout contains only the answer. Source:
+``longtask.md`` 2.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    """Warn that only the last of several values counts, as the contract of `lth` requires."""
+    """Warn on stderr that an option was given several times and only its last value counts."""
     print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
 
 
@@ -270,7 +271,7 @@ LTH = Program(
 
 
 def main() -> int:
-    """Run the command line in ``sys.argv``; never show a traceback."""
+    """Run the ``lth`` command line in ``sys.argv`` and return its exit status; never print a traceback."""
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
@@ -345,7 +346,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """The answer; at a terminal as text in place of JSON."""
+    """Return the answer as readable text if stdout is a terminal, else unchanged for JSON output."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -356,9 +357,8 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a task. If stderr is a terminal, show a footer and a summary. F-RUN-1, F-RUN-2.
-
-    The output is kept in the task, too. F-REC-6.
+    """Run a long task and keep its output in the task. If stderr is a terminal, show a live footer and a summary.
+    F-RUN-1, F-RUN-2, F-REC-6.
     """
     from agent_harness.kernel import terminal
 
@@ -379,7 +379,7 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
 
 def _told(task: LongTask, line: str) -> None:
-    """Print a line of a run without a terminal on stderr, and keep it."""
+    """Print one output line of a run on stderr, and add the line to the task's log."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(f"{line}\n")
@@ -389,7 +389,7 @@ def _told(task: LongTask, line: str) -> None:
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:
-    """Return the result of changing a task's schedule on a server."""
+    """Change a task's schedule on a Temporal server, and return the result as text."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
@@ -407,7 +407,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer with messages and exports about this task that failed."""
+    """Return the answer, extended by the notifications and telemetry exports of this task that failed."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -426,7 +426,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print a text as lines, and everything else as JSON."""
+    """Print a string as lines and any other answer as JSON. Return 0."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -441,7 +441,9 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print an error of the work: a line for each problem of a task; a report follows the line that it explains."""
+    """Print an error on stderr and return the exit status. An invalid task gets one line per problem; a report follows
+    its error line.
+    """
     from agent_harness.kernel.terminal import one_line
 
     problems: Any = getattr(error, "errors", None)
@@ -484,7 +486,7 @@ def _complain(*lines: str) -> int:
 
 
 def process() -> int:
-    """Run ``main`` as a whole process, and end it."""
+    """Run the ``lth`` command line as the whole process, and end the process."""
     return leave(main())
 
 

@@ -1,7 +1,7 @@
-"""Entry point of ``harness``: everyday answers start in milliseconds, everything else loads click.
+"""Entry point of ``harness``: everyday commands start in milliseconds, and only the other commands import click.
 
-Without an error, this module imports only what Python has loaded already. A word that the fast path does not know
-falls through to the full command line.
+This module imports only what Python has already loaded. A command that is not on the fast path goes to the full command
+line.
 """
 
 import codecs
@@ -14,11 +14,13 @@ FAST = {
     **dict.fromkeys(("why", "diff", "costs", "report", "serve"), "story"),
     "__complete": "complete",  # a shell waits for it
 }
-"""Commands that read their words without click, and the module of each."""
+"""Map from each command that does not use click to its module."""
 
 
 def main() -> int:
-    """Run the command line in ``sys.argv``. Return an exit code of ``docs/exit-codes.md``; never show a traceback."""
+    """Run the ``harness`` command line in ``sys.argv``. Return its exit code (``docs/exit-codes.md``); never print a
+    traceback.
+    """
     show_every_letter()
     try:
         code = run(sys.argv[1:])
@@ -34,8 +36,8 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Make the standard streams replace letters that their encoding lacks, by a stand-in or an escape that stays
-    JSON.
+    """Let stdout and stderr replace characters that their encoding lacks by a similar character or an escape. Output in
+    JSON stays valid.
     """
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
@@ -50,7 +52,7 @@ def _stand_in(error: UnicodeError) -> "tuple[str | bytes, int]":
 
 
 def run(words: list[str]) -> int:
-    """Run one command line; internal errors are raised."""
+    """Run one command line and return its exit code. Internal errors are raised."""
     if words in (["--version"], ["-V"]):
         from agent_harness import __version__
 
@@ -72,7 +74,7 @@ def run(words: list[str]) -> int:
 
 
 def process() -> int:
-    """Run ``main`` as a whole process, and end it."""
+    """Run the ``harness`` command line as the whole process, and end the process."""
     return leave(main())
 
 

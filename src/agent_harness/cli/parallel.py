@@ -1,7 +1,4 @@
-"""Commands of a person for parallel runs: ``harness workspace``, ``queue``, ``scale`` and ``cancel``.
-
-They are parsed without click, like the verbs of agents.
-"""
+"""Commands for parallel runs: ``harness workspace``, ``queue``, ``scale`` and ``cancel``; parsed without click."""
 
 from __future__ import annotations
 
@@ -22,7 +19,9 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a command line that begins with one of these commands; every ending is an exit code, never a traceback."""
+    """Run a ``harness workspace``, ``queue``, ``scale`` or ``cancel`` command line. Return its exit code; never print a
+    traceback.
+    """
     as_json = "--json" in words
     try:
         return _run(words)
@@ -137,7 +136,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a time in the form that people see elsewhere."""
+    """Return a timestamp as local time in the usual output format; ``?`` if it cannot be parsed."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

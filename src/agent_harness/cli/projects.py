@@ -1,5 +1,5 @@
-"""Commands of a person on a feature project other than running it: pause, skip, override, hand off, take back,
-abort.
+"""Commands that manage a project without running it: pause, skip, override, undo, handoff, takeback, abort and
+others.
 """
 
 import json
@@ -30,7 +30,7 @@ feature_option = click.option("--feature", "feature_id", required=True, type=int
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    """Print the answer if JSON is requested. Return the exit code."""
+    """Print the answer as JSON if ``as_json`` is set. Return the exit code."""
     features.answer(as_json, code == 0, fields)
     return code
 
@@ -48,7 +48,7 @@ Examples:
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.
 
-    A running session ends after its current operation; its work is kept for the next one.
+    A running session ends after its current operation; its work is kept for the next session.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -69,9 +69,9 @@ Examples:
 @click.option("--undo", is_flag=True, help="Put a skipped feature back.")
 @json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
-    """Leave a feature out of the selection, as a commit; features that depend on it stay blocked.
+    """Exclude a feature from selection, in one commit. Features that depend on the skipped feature stay blocked.
 
-    Unfinished work of the feature is removed from the branch and kept in a rescue ref. Starts no session.
+    Unfinished work on the feature is removed from the branch and kept in a rescue ref. No session starts.
     """
     return answered(as_json, features.opened(as_json).skip(feature_id, reason, undo=undo))
 
@@ -84,7 +84,7 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
 @yes_option
 @json_option
 def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
-    """Mark a feature as passing, or as open again, by your word; one commit. Without a terminal, give --yes."""
+    """Mark a feature as passing or as open by your own decision, in one commit. Without a terminal, add --yes."""
     project = features.opened(as_json)
     if not ask(yes=yes, default_shown="y/N")("WARNING: This bypasses verification. Are you sure?"):
         return declined(as_json)
@@ -105,12 +105,14 @@ Examples:
 @yes_option
 @json_option
 def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Revert an accepted feature or task, by its id or by the session that was accepted (S8).
+    """Revert an accepted feature or task. Name it by its id, or by the session that was accepted (S8).
 
-    One new commit reverts its work, once the suite, or the proofs of the completed tasks, have run on it; no history
-    is rewritten, and the item is open again. Refused if the proof of another item would break, if later work has
-    changed the same lines, or if files of yours are in the way. The COMMIT of an undo restores its item, once its own
-    proof has run on it as well. Without a terminal, give --yes.
+    The harness runs the test suite, or the checks of the completed tasks, on the revert. Then one new commit reverts
+    the work and the item is open again; no history is rewritten.
+
+    The undo is refused if another item's check would fail, if later work changed the same lines, or if uncommitted
+    files of yours are in the way. To restore the item, undo the undo's COMMIT; the item's own check runs then as well.
+    Without a terminal, add --yes.
     """
     from agent_harness.cli import shared, tasklist
 
@@ -133,7 +135,7 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
 @yes_option
 @json_option
 def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
-    """Verify a feature yourself and record the result as a commit. Without a terminal, give --yes."""
+    """Verify a feature manually and record the result as a commit. Without a terminal, add --yes."""
     found = features.opened(as_json).manual_verify(feature_id, ask(yes=yes))
     return answered(as_json, found, 0 if found["recorded"] else 1)
 
@@ -141,7 +143,7 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
 @click.command(short_help="Take the project over from the harness.", epilog="Example:  harness handoff")
 @json_option
 def handoff(as_json: bool) -> int:
-    """Take the project over: no session starts until `harness takeback`."""
+    """Take over the project yourself: no session starts until `harness takeback`."""
     return answered(as_json, features.opened(as_json).handoff())
 
 
@@ -149,9 +151,10 @@ def handoff(as_json: bool) -> int:
 @yes_option
 @json_option
 def takeback(yes: bool, as_json: bool) -> int:
-    """Give the project back: your commits are counted, the feature's tests run, and you say whether it passes.
+    """Return the project to the harness: your commits are counted, the feature's tests run, and you say whether it
+    passes.
 
-    Starts no session.
+    No session starts.
     """
     return answered(as_json, features.opened(as_json).takeback(ask(yes=yes)))
 
@@ -160,7 +163,7 @@ def takeback(yes: bool, as_json: bool) -> int:
 @yes_option
 @json_option
 def abort(yes: bool, as_json: bool) -> int:
-    """End running work and move the harness's state aside; commits, logs and costs stay.
+    """End running work and move the harness's state aside. Commits, logs and costs are kept.
 
     `harness resume` starts again from features.json.
     """
@@ -174,7 +177,7 @@ def abort(yes: bool, as_json: bool) -> int:
 
 
 def declined(as_json: bool) -> int:
-    """Report that nothing is changed, because nobody has confirmed. Return 1."""
+    """Report that nothing was changed because the user did not confirm. Return 1."""
     if as_json:
         features.answer(True, False, {"confirmed": False, "changed": False})
     else:
@@ -189,7 +192,7 @@ def declined(as_json: bool) -> int:
 @click.command(short_help="Measure features, tests, lint and file sizes.", epilog="Example:  harness health")
 @json_option
 def health(as_json: bool) -> int:
-    """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content; change nothing."""
+    """Measure features, tests, lint and file sizes on a clean checkout of the work tree's content. Changes nothing."""
     with screen(as_json=as_json).watching(list):
         found = features.opened(as_json).health()
     return answered(as_json, found)
@@ -258,7 +261,9 @@ def add_feature(
     may_change: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add a feature after the last one as one commit, for pytest with a failing test stub. Starts no session."""
+    """Add a feature after the last one, in one commit. With pytest, also create a failing test stub. No session
+    starts.
+    """
     found = features.opened(as_json).add_feature(
         description,
         category=category,
@@ -289,7 +294,7 @@ Examples:
 @click.option("--show-origin", is_flag=True, help="Show the source of each value: default, file, environment.")
 @json_option
 def config(key: str | None, show_origin: bool, as_json: bool) -> int:
-    """Show every setting of the project with its value, or those of one section or key."""
+    """Show all settings of the project with their values, or only those of one section or key."""
     from agent_harness.errors import UsageError
     from agent_harness.protocols.features import api
 
@@ -311,7 +316,7 @@ def config(key: str | None, show_origin: bool, as_json: bool) -> int:
 @click.command(short_help="Show versions.", epilog="Example:  harness version")
 @json_option
 def version(as_json: bool) -> int:
-    """Show the version of the harness, of its state format, and of the state here. Changes nothing."""
+    """Show the versions of the harness, of its state format, and of this project's state. Changes nothing."""
     from agent_harness.errors import NotAProject
     from agent_harness.protocols.features import api
 
@@ -337,7 +342,7 @@ Examples:
 @click.option("--no-backup", is_flag=True, help="Migrate without a copy of the state.")
 @json_option
 def migrate(no_backup: bool, as_json: bool) -> int:
-    """Bring state of an older harness to this version, with a copy of the old state beside it."""
+    """Convert the project state of an older harness to this version; a copy of the old state is kept."""
     return answered(as_json, features.opened(as_json).migrate(backup=not no_backup))
 
 
@@ -347,7 +352,9 @@ def migrate(no_backup: bool, as_json: bool) -> int:
 @now_option
 @json_option
 def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool) -> int:
-    """Run one session that changes no functionality: large files, lint, duplication. Exit codes as of `harness run`."""
+    """Run one session that improves large files, lint and duplication but changes no functionality. Exit codes are
+    those of `harness run`.
+    """
     project = features.opened(as_json)
     view, footer = screen(as_json=as_json), footer_of("features", project.layout.root)
     with view.watching(project.now, project.keep_said, footer), summed_up(project, view.say) as summary:
@@ -359,7 +366,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
 @click.command(short_help="Leave maintenance mode.", epilog="Example:  harness stop")
 @json_option
 def stop(as_json: bool) -> int:
-    """End the maintenance mode of a project that is complete. To end a session, see `harness pause`."""
+    """End the maintenance mode of a completed project. To end a session, use `harness pause`."""
     return answered(as_json, features.opened(as_json).stop())
 
 
@@ -378,7 +385,9 @@ def stop(as_json: bool) -> int:
 @agent_option
 @json_option
 def add_features(spec: Path, agents: tuple[str, ...], as_json: bool) -> int:
-    """Let an agent plan more features, each with a failing test stub; a plan that does more is rolled back."""
+    """Let an agent plan more features, each with a failing test stub. If the agent changes anything else, the plan is
+    rolled back.
+    """
     project = features.opened(as_json)
     with screen(as_json=as_json).watching(project.now, project.keep_said):
         found = project.add_features(spec, agents=agents)

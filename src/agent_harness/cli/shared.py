@@ -1,4 +1,4 @@
-"""Commands for every kind of project: init, run, status, resume; and for all projects of the user: projects."""
+"""Commands for every kind of project (init, run, status, resume, say), and ``harness projects``."""
 
 import json
 import os
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
-    """Return (kind, folder) of the project at or above the working directory; a long task only with ``long_tasks``."""
+    """Return the kind and folder of the project at or above the working directory. Refuse a long task unless
+    ``long_tasks`` is set.
+    """
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.kernel import root
 
@@ -35,8 +37,8 @@ def kind_here(*, long_tasks: bool = False) -> "tuple[Kind, str]":
 
 
 def _refuse_another(folder: Path, wanted: str) -> None:
-    """Raise ``Refused`` if there is a project of another kind: the new one would hide it from ``status`` and
-    ``run``.
+    """Raise ``Refused`` if the folder belongs to a project of another kind, which the new project would hide from
+    ``status`` and ``run``.
     """
     from agent_harness.kernel import root
 
@@ -83,11 +85,12 @@ def init(
     gitignore: bool | None,
     beside: bool,
 ) -> int:
-    """Start a task list in PATH, or plan a feature project from a specification. Nothing that exists is overwritten.
+    """Create a task list in PATH, or plan a feature project from a specification. No existing file is overwritten.
 
-    A task list: harness-tasks.json, harness-progress.txt, and the marker by which hooks act. A feature project: the
-    initializer session writes features.json; the harness checks it and commits. With --adopt the suite runs once: what
-    passes is protected, what fails is recorded as known; no agent runs. Repeat the command to resume.
+    A task list consists of harness-tasks.json, harness-progress.txt, and the marker that activates the hooks. For a
+    feature project, an agent writes features.json; the harness checks and commits the file. With --adopt no agent runs:
+    the test suite runs once, passing tests are protected, and failing tests are recorded as known. Repeat the command
+    to resume.
     """
     if adopts and spec is not None:
         raise UsageError("Give --adopt or --spec, not both", hint="harness init --help")
@@ -161,13 +164,15 @@ def run(
     now: bool,
     as_json: bool,
 ) -> int:
-    """Run agents: on a project the next session, on a task list task after task, each proven by the harness.
+    """Run agents: one session of a feature project, or one task after another of a task list. The harness verifies all
+    work.
 
-    While the provider of an agent refuses, the next --agent takes over. Otherwise the run waits if a person watches
-    or more is to come (--until-done, a task list), and ends elsewhere; `harness limits` shows until when.
+    If the provider of an agent refuses requests, the next --agent takes over. If there is none, the run waits if it is
+    watched at a terminal, runs a task list, or has --until-done; otherwise it ends. `harness limits` shows until when
+    the provider refuses.
 
-    Exit code: 0 done or handed off cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy,
-    paused or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
+    Exit code: 0 done or saved cleanly, 1 rejected, 3 a person must decide, 4 refused before the agent, 5 busy, paused
+    or rate limited, 7 nothing can be done now, 9 a limit is reached, 130 interrupted.
     """
     kind, folder = kind_here()
     engine_factory = _engine(engine, exchange) if engine and (workers or _was_typed("engine")) else None
@@ -227,7 +232,7 @@ def _was_typed(name: str) -> bool:
 
 
 def _engine(url: str, exchange: str | None) -> "EngineFactory | None":
-    """Return the factory of the engine for that address. Raise ``UsageError`` if it is invalid."""
+    """Return the factory of the engine for a URL; None for ``local:``. Raise ``UsageError`` if the URL is invalid."""
     from functools import partial
 
     from agent_harness.engines import engine_for
@@ -257,9 +262,9 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="All tasks of a long list, all that waits, all agents.")
 @json_option
 def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
-    """Show the progress of the project or the task list, and the next step. Reads only, takes no lock.
+    """Show the progress of the project or task list, and the next step. Reads only, and takes no lock.
 
-    For a long list it shows the tasks that matter now: running, failed, next.
+    For a long list, only running, failed and next tasks are shown.
     """
     from agent_harness.cli import status as fast
 
@@ -280,9 +285,9 @@ Examples:
 @click.option("--feature", "feature_id", type=int, metavar="N", help="Project: of several questions, the one about N.")
 @json_option
 def resume(choose: str | None, budget: float | None, feature_id: int | None, as_json: bool) -> int:
-    """Answer the question that stopped a project, or end its pause; on a task list, end a pause or a halt.
+    """Answer the question that stopped a feature project, or end its pause. On a task list, end a pause or a halt.
 
-    Starts no session.
+    No session starts.
     """
     kind, _ = kind_here()
     if kind == "features":
@@ -308,10 +313,11 @@ Examples:
 @click.option("--to", metavar="SLOT|ITEM", help="Of several agents: the one in this slot, or on this item.")
 @json_option
 def say(text: str, to: str | None, as_json: bool) -> int:
-    """Send a message to the running agent: in its current turn if it can be steered, else at its next prompt.
+    """Send a message to the running agent. The agent gets the message in its current turn if the client supports this,
+    otherwise with its next prompt.
 
-    If no session runs, the next one gets it; for an ITEM that nobody works on, its next session. It is kept on record
-    and counts against no limit.
+    If no session runs, the next session gets the message. A message for an ITEM on which no agent works goes to that
+    item's next session. The message is recorded and counts against no limit.
     """
     from agent_harness.views import saying
 
@@ -339,11 +345,11 @@ Examples:
 @click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a deleted project.")
 @json_option
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
-    """List the projects on which you have used the harness: task lists, feature projects and long tasks.
+    """List the task lists, feature projects and long tasks on which you have used the harness.
 
-    A project is listed from its first session or task on, or by its row in fleet.yaml. One that was moved or deleted
-    is listed as gone; --forget removes what the harness keeps about it outside the project. An existing project is
-    not forgotten.
+    A project is listed after its first session or task, or if it is in fleet.yaml. A project that was moved or deleted
+    is listed as gone; --forget removes what the harness stores about it outside the project. An existing project cannot
+    be forgotten.
     """
     from agent_harness.kernel import trusted_state
 
@@ -363,7 +369,7 @@ def projects(forget: tuple[str, ...], as_json: bool) -> int:
 
 
 def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
-    """Return the projects of fleet.yaml that are not ``known`` yet, and a line for each invalid row."""
+    """Return the projects of fleet.yaml that are not in ``known``, and one line for each invalid row."""
     from agent_harness.fleet import roster
     from agent_harness.kernel.trusted_state import Place
 
@@ -380,7 +386,7 @@ def _of_fleet(known: "set[str | None]") -> "tuple[list[Place], list[str]]":
 
 
 def _forget(path: str, places: "Sequence[Place]") -> list[str]:
-    """Remove the state of the project that was at ``path``. Return the removed folders."""
+    """Delete the harness's state of the project that was at ``path``. Return the deleted folders."""
     from agent_harness.kernel import owner, trusted_state
     from agent_harness.session import now
 
@@ -419,7 +425,7 @@ def _row(place: "Place") -> "JsonObject":
 
 
 def _project_lines(rows: "list[JsonObject]") -> list[str]:
-    """Return the lines of the projects, last seen first, then each missing one once."""
+    """Return one output line per project, most recently used first, then the lines of missing projects."""
     from agent_harness.kernel import root
 
     there = [row for row in rows if row["path"] and not row["gone"]]

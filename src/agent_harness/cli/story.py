@@ -1,7 +1,7 @@
-"""Commands that show the records: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
+"""Commands that show recorded work: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
 
-They read, change nothing in the project and take no lock. Their options are parsed without click, so that they start
-fast. Actions on the page of ``serve`` are other commands. Source: ``faces.md`` 3, 5, 6.
+They change nothing in the project and take no lock. Their options are parsed without click, so they start fast. Actions
+on the ``serve`` page run other commands. Source: ``faces.md`` 3, 5, 6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a command line that begins with one of these commands; return an exit code, never show a traceback."""
+    """Run a ``why``, ``diff``, ``costs``, ``report``, ``watch`` or ``serve`` command line. Return its exit code; never
+    print a traceback.
+    """
     as_json = "--json" in words
     try:
         return _run(words)
@@ -75,7 +77,7 @@ def _say_json(verb: str, found: JsonObject) -> None:
 
 
 def _show(lines: list[str], *, whole: tuple[str, ...] = ()) -> None:
-    """Print lines that fit the stream: wrapped at words on a terminal, except for commands."""
+    """Print lines wrapped to the terminal's width. Lines that start with a word in ``whole`` are not wrapped."""
     from agent_harness.kernel import terminal
 
     print("\n".join(terminal.laid_out(lines, whole=whole)))
@@ -193,7 +195,9 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Write the page, by default to a path that git ignores; return the path. Raise ``Refused`` if that fails."""
+    """Write the HTML report of a project, by default to a path that git ignores. Return the path. Raise ``Refused`` if
+    writing fails.
+    """
     import os
 
     from agent_harness.errors import Refused
@@ -225,7 +229,7 @@ def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
 
 
 def _make_ignored(folder: str) -> None:
-    """Create the harness's folder in a project, ignored by git, unless it exists."""
+    """Create the project's ``.harness`` folder, which git ignores, unless the folder exists."""
     import os
 
     from agent_harness.kernel import files
@@ -310,7 +314,7 @@ def _serve(
 
 
 def _projects_at(paths: tuple[str, ...]) -> tuple[tuple[Kind, str], ...]:
-    """Return the projects at or above these folders, or the working directory."""
+    """Return the projects at or above these folders; without folders, the project at or above the working directory."""
     from agent_harness.kernel import root
 
     found = [(each, root.find(each, pin=False)) for each in paths] or [(".", root.find())]

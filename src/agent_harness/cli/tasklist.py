@@ -1,4 +1,4 @@
-"""Commands on a task list: add, drive, activate, deactivate; and the part of init, run and resume for it."""
+"""Commands for task lists: add, drive, activate, deactivate; and the task-list part of init, run and resume."""
 
 import sys
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
 
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
-    """Print one JSON object, or a line for a person and the next command."""
+    """Print the answer as one JSON object, or as a text line followed by the next command. Return 0."""
     if as_json:
         show(verb, found, as_text=False)
     else:
@@ -51,11 +51,10 @@ Examples:
 @root_option
 @json_option
 def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
-    """Add a task. On a terminal, missing values are asked for; elsewhere nothing is asked.
+    """Add a task. On a terminal, the command asks for missing values.
 
-    The command is run once in the sandbox, on the last commit. If it passes already, a warning is printed.
-
-    In a git repository without a project, the list is created at its top.
+    The task's check runs once in the sandbox, on the last commit. If the check already passes, a warning is printed. In
+    a git repository without a project, a task list is created in the repository's top folder.
     """
     begun = _new_list_at() if root is None else None
     task_list = None if begun else open_list(root=root)
@@ -101,10 +100,9 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the top of the git repository around the working directory, if it may hold a list and has no project
-    yet.
+    """Return the top folder of the current git repository if a new task list may be created there.
 
-    Return None if there is a project, here or above, or if the top is the home directory, which is never meant.
+    Return None if a project exists here or above, or if the top folder is the home directory.
     """
     from agent_harness.kernel import root
     from agent_harness.kernel.git import Git
@@ -118,7 +116,7 @@ def _new_list_at() -> Path | None:
 
 
 def _asked() -> JsonObject:
-    """Ask for the optional fields one by one; an empty answer means the default."""
+    """Ask the user for each optional field of a task; an empty answer selects the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (ids, with commas)", default="", show_default=False)),
@@ -180,7 +178,7 @@ def deactivate(root: str | None, as_json: bool) -> int:
 
 
 def init(folder: Path, *, as_json: bool, **options: Any) -> int:
-    """Create a task list."""
+    """Create a task list and print which files were created or kept. Return the exit code."""
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if "set_aside" in found:
@@ -193,7 +191,7 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
 
 
 def resume(*, as_json: bool) -> int:
-    """End a pause and a halt."""
+    """End the pause and the halt of the task list. Return the exit code."""
     found = open_list().resume()
     was = [word for word, there in (("the pause", found["was_paused"]), ("the halt", found["halt"])) if there]
     said = f"Ended {' and '.join(was)}." if was else "Nothing to resume."
@@ -201,12 +199,12 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """Return the number of workers in the settings of the list; None for a single agent."""
+    """Return the number of workers in the task list's settings; None for a single agent."""
     return open_list().workers
 
 
 def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool, as_json: bool, **limits: Any) -> int:
-    """Run an agent on the tasks of the list."""
+    """Run agents on the tasks of the list. Return the exit code."""
     task_list = open_list()
     if dry_run:
         found = task_list.preview(**limits)
@@ -240,10 +238,10 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 @root_option
 @json_option
 def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:
-    """Start a client again and again, in this terminal, until no work is left on the task list.
+    """Start a client repeatedly in this terminal until no task of the list is left to do.
 
-    It stops when the list is done, halted or paused, when three starts in a row moved nothing, or on Ctrl-C. While the
-    client's account is known to be rate limited it waits; `harness limits` shows until when.
+    The command stops when the list is done, halted or paused, after three starts in a row without progress, or on
+    Ctrl-C. While the client's account is rate limited, the command waits; `harness limits` shows until when.
     """
     task_list = open_list(root=root)
     from agent_harness.cli.terminal import screen

@@ -1,9 +1,8 @@
-"""Verbs that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
+"""Commands that agents call on a task list: ``harness task …``, ``harness session …``, ``harness rescue …``.
 
-One table, below, holds them: each is a method of ``TaskList``. ``harness mcp`` serves them to a client.
-
-They answer with one JSON object on stdout, at a terminal or with ``--text`` with lines for people; nothing slow is
-loaded here. Source: ``tasklist.md`` 13.3.
+One table maps each command to a ``TaskList`` method; ``harness mcp`` offers the same commands as MCP tools. The answer
+is one JSON object on stdout, or text at a terminal or with ``--text``. The module imports nothing slow. Source:
+``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Run a command line that begins with a word of ``PROGRAMS``; every ending is an exit code, never a traceback."""
+    """Run a ``harness task``, ``session`` or ``rescue`` command line. Return its exit code; never print a traceback."""
     group, *rest = words
     as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
@@ -72,8 +71,8 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the feature project here, unless a task list is named or nearer. Raise ``NotAProject`` if there is
-    neither.
+    """Return the feature project here; None if ``--root`` is given or the nearest project is a task list. Raise
+    ``NotAProject`` if there is no project.
     """
     from agent_harness.kernel import root
 
@@ -101,7 +100,7 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """Return the task list for the options: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout``, ``now``."""
+    """Open the task list for the options ``root``, ``worker``, ``session``, ``token``, ``lock_timeout`` and ``now``."""
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -114,7 +113,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Print an answer: one JSON object, or lines for a person."""
+    """Print an answer as one JSON object, or as text if ``as_text`` is set."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 
@@ -133,7 +132,7 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """A member of an answer: one line, or what is in it below its name, without what says nothing."""
+    """Yield one member of an answer as text: one line, or a heading and its entries, without empty entries."""
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:
@@ -154,7 +153,7 @@ def _told(key: str, value: object) -> Iterator[str]:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """Yield the lists of a rescue, one line per row."""
+    """Yield the rescues of an answer, or one rescue's files and commits, as one line each."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"taken away from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
@@ -199,7 +198,7 @@ _PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pu
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """Return a verb that opens a list: it takes the options of ``_LIST`` too."""
+    """Return a subcommand that opens a task list and therefore also takes the options of ``_LIST``."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 
@@ -445,9 +444,7 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Run a command line that begins with ``mcp``. Return an exit code of ``docs/exit-codes.md``; never show a
-    traceback.
-    """
+    """Run a ``harness mcp`` command line. Return its exit code (``docs/exit-codes.md``); never print a traceback."""
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

@@ -1,6 +1,6 @@
-"""Terminal of a person: questions, and the display while a run works or waits for a rate limit to end.
+"""Terminal input and output: questions, and the display while a run works or waits for a rate limit to end.
 
-Without a person the answer is "no" (features.md UAH-076, C12).
+Without a terminal, every question is answered "no" (features.md UAH-076, C12).
 """
 
 import os
@@ -52,17 +52,17 @@ REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
 PROGRESS_SECONDS = 60.0  # seconds without output in a log before work in progress is reported
 QUIET_SECONDS = 3.0
 COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
-"""Beginnings of lines that people copy, such as commands and settings: these lines are not wrapped."""
+"""Prefixes of lines that users copy, such as commands and settings; these lines are not wrapped."""
 TICK_SECONDS = 1.0
 REDRAW_SECONDS = 0.3
-"""Minimum seconds between redraws of the footer after a printed line; otherwise it returns with the next tick."""
+"""Minimum seconds between redraws of the footer after a printed line."""
 
 Footer = Callable[[int, str], Sequence[str]]
-"""Function that returns the lines below a running run, for a number of columns and the reason of a wait."""
+"""Function that returns the footer lines of a run for a terminal width in columns and the reason of a wait."""
 
 
 class Positive(click.FloatRange):
-    """A finite number above 0, or from ``least`` on."""
+    """Click parameter type for a finite number above 0, or of at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -75,9 +75,10 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return the policy for rate limits: the given option; by default wait if the run is watched or ``unattended``.
+    """Return the policy for rate limits from the options. By default the run waits if it is watched at a terminal or
+    ``unattended``.
 
-    For a slot on this machine it waits unless told otherwise.
+    For a free agent slot on this machine, the run always waits unless ``wait`` is False.
     """
     from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -88,10 +89,10 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: its lines, and on a terminal some changing lines below them.
+    """Output of a long command: printed lines and, on a terminal, a footer that changes below them.
 
-    Lines go to stdout, or to stderr if stdout holds the JSON answer. Text of agents in them cannot control the
-    terminal. A reader that goes away does not end the work. Thread-safe.
+    Lines go to stdout, or to stderr if stdout carries the JSON answer. Control characters from agents are escaped. A
+    closed output does not end the work. Thread-safe.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -107,17 +108,17 @@ class Screen:
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """Print one or more lines about progress, each with the time if plain lines were requested."""
+        """Print one or more progress lines, each with the time if plain output was requested."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
 
     def show(self, text: str, *, err: bool = False) -> None:
-        """Print an answer of one or more lines; on stderr with ``err``."""
+        """Print an answer of one or more lines; on stderr if ``err`` is set."""
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
-        """Print lines in the stream's encoding, wrapped at words for a narrow terminal."""
+        """Print lines in the stream's encoding, wrapped at words on a narrow terminal."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             stream = sys.stderr if err else self._stream
             below = self._clear()
@@ -134,7 +135,9 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show the line of a countdown: below the others on a terminal, now and then elsewhere; empty at its end."""
+        """Show a countdown line: in the footer on a terminal, otherwise printed now and then. An empty line ends the
+        countdown.
+        """
         self._waiting = line
         if not terminal.is_plain(self._stream):
             if self._footer is None:  # which else says it
@@ -149,10 +152,11 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """During the block, show the answer of ``look`` below the lines once a second, or the lines of ``footer``.
+        """During the block, redraw a footer once a second from ``footer``, or else from the lines that ``look``
+        returns.
 
-        Without a terminal, print it as a separate line after a minute without output. The output of the block goes to
-        the ``journal`` too.
+        Without a terminal, print the lines of ``look`` after each minute without output. All output of the block is
+        also passed to ``journal``.
         """
         self._journal, self._footer = journal, footer
         over = threading.Event()
@@ -170,7 +174,9 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Clear the footer and restore the terminal at the end of the block, whatever ends it."""
+        """Prepare the terminal for a footer; at the end of the block, however it ends, clear the footer and restore the
+        terminal.
+        """
         from agent_harness.supervision import interruption
         from agent_harness.views.screen import without_echo
 
@@ -180,7 +186,9 @@ class Screen:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Clear the footer before other output that cannot wait: a signal may have come in the middle of a line."""
+        """Clear the footer before urgent output of a signal handler, which may have interrupted the printing of a
+        line.
+        """
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
                 if self._below and (gone := self._below.gone()):
@@ -211,14 +219,14 @@ class Screen:
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """Return the line cut to the width: the last parts are dropped, and no number is cut."""
+        """Return the line shortened to the terminal's width by dropping its last comma-separated parts."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
         return shown
 
     def _draw(self, lines: Sequence[str]) -> None:
-        """Show these printable lines below all others."""
+        """Show these lines as the footer below all other output."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             from agent_harness.views.screen import LinesBelow, is_in_front
 
@@ -233,7 +241,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Remove the lines below the others. Return them."""
+        """Remove the footer from the terminal. Return its lines."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -251,7 +259,7 @@ class Screen:
 
 
 def _coloured(line: str) -> str:
-    """Return the line with its verdicts in the terminal's colours; the words are clear without them."""
+    """Return the line with its verdict words coloured."""
     return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
 
 
@@ -265,22 +273,22 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process, shared by everything that uses the terminal."""
+    """Return the screen of this process, shared by everything that writes to the terminal."""
     return Screen(as_json=as_json)
 
 
 def show(text: str, *, err: bool = False) -> None:
-    """Print an answer that is not JSON: see ``Screen.show``."""
+    """Print an answer as text: see ``Screen.show``."""
     screen(as_json=False).show(text, err=err)
 
 
 def say_to(*, as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints one or more lines: see ``Screen.say``."""
+    """Return a function that prints progress lines: see ``Screen.say``."""
     return screen(as_json=as_json).say
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return the factory for the footer of a run on this project; it loads nothing before it is called."""
+    """Return a factory for the footer of a run on this project. Nothing is loaded before the factory is called."""
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -292,9 +300,10 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """End of a run: ``following`` is the next command, if the run has come to its end.
+    """Result of a run for its summary.
 
-    ``done`` is its answer, with its exit code, its reason, and maybe a hint.
+    ``following`` is the next command, or None if the run did not end normally. ``done`` is the run's answer, with its
+    exit code, its reason, and sometimes a hint.
     """
 
     following: str | None = None
@@ -303,9 +312,10 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print the summary of the run in the block, also if an error ends it, which then names the next command.
+    """Print a summary after the run in the block, even if an error ends the run. After an error, the error message
+    names the next command.
 
-    If the settings ask for it, write the page of `harness report` before. F-RUN-2, F-REP-10.
+    If the settings ask for a report, write the `harness report` page before the summary. F-RUN-2, F-REP-10.
     """
     from agent_harness.cli import failure
     from agent_harness.session import needs
@@ -336,7 +346,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Return the path of the page, or why there is none, which fails no run."""
+    """Write the report page and return its path. If writing fails, return the reason; the run does not fail."""
     from agent_harness.cli.story import write_report
 
     try:
@@ -346,9 +356,10 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks one question on stderr and returns the answer; ``yes`` answers all of them.
+    """Return a function that asks a yes/no question on stderr and returns the answer. With ``yes`` every answer is
+    True.
 
-    Without a terminal, an answer that already waits on stdin counts, and anything else means "no".
+    Without a terminal, an answer already waiting on stdin is used; otherwise the answer is False.
     """
 
     def answer(question: str) -> bool:
@@ -365,7 +376,7 @@ def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
 
 
 def forget_typed() -> None:
-    """Discard typed input before a question: it was typed without seeing the question."""
+    """Discard input that the user typed before the question appeared."""
     import termios
 
     with suppress(OSError, ValueError, AttributeError, termios.error):

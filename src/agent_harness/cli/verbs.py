@@ -1,8 +1,8 @@
-"""One parser for the commands that agents and schedulers call on every step: a table of verbs in, plain values out.
+"""A fast command-line parser for the commands that agents and schedulers call on every step.
 
-`lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a literal table of verbs with
-their arguments and options. Nothing slow is imported: `click` alone would double the start of such a command. The
-help has the form that click gives the other commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
+`lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a table of verbs with their
+arguments and options. Nothing slow is imported, because click alone would double the start time. The help looks like
+that of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Request for help on a verb, or on the program if ``verb`` is empty; ``usage`` has the text."""
+    """Exception: the user asked for help on a verb, or on the whole program if ``verb`` is empty."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -46,7 +46,7 @@ class HelpAsked(Exception):
 
 
 def utf8_text(word: str) -> str:
-    """Return the word, which must be text. Raise ``ValueError`` if not."""
+    """Return the word unchanged. Raise ``ValueError`` if it cannot be encoded as UTF-8."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -55,12 +55,12 @@ def utf8_text(word: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Return the parts of a list with commas: each trimmed, empty ones dropped."""
+    """Return the entries of a comma-separated list, trimmed, without empty entries."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class OneOf:
-    """One of these words."""
+    """Value type: one word of a fixed set."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -72,7 +72,7 @@ class OneOf:
 
 
 class Number:
-    """A finite number above 0, or from ``least`` on."""
+    """Value type: a finite number above 0, or of at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -94,7 +94,7 @@ class Number:
 
 
 class Argument:
-    """Value known by its place; ``many`` takes all remaining words."""
+    """Positional argument; with ``many`` it takes all remaining words."""
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class Argument:
 
 
 class Option:
-    """Value known by its word; without a word for the value it is a flag, which ``sets`` true or false.
+    """Command-line option; an option without a value is a flag, which ``sets`` True or False.
 
-    ``name`` is the name of the value, if it differs from the word. ``many``: it names several things with commas, and
-    may be given again.
+    ``name`` is the key of the value, if it differs from the option's word. An option with ``many`` takes a
+    comma-separated list and may be repeated.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class Option:
 
 
 class Subcommand:
-    """One verb: a line for the list, a text for its own help, and its arguments.
+    """One verb of a program: its help texts, arguments and options.
 
-    ``forwards`` passes unknown options on: they belong to a command that it runs. ``act`` is called if a method of
-    the verb's name is not enough.
+    With ``forwards``, unknown options are passed on to a command that the verb runs. ``act`` is the function to call if
+    the verb is not simply the method of its name.
     """
 
     def __init__(
@@ -169,11 +169,11 @@ class Subcommand:
 
 
 class Style:
-    """Rules and wordings of a program; each wording is filled in with the names in braces.
+    """Parsing rules and error texts of a program; the names in braces in each text are filled in.
 
-    ``leads``: the first word is the argument, and no other argument stands among the options. ``flag_values``: values
-    of a flag after ``=``. ``text``: reader of values without a kind. ``overridden`` gets an option of one value that
-    is given again, the last of which counts; without it such an option is refused with ``twice``.
+    ``leads``: the argument must be the first word. ``flag_values``: accepted values of a flag after ``=``. ``text``:
+    parser of values without a type. ``overridden`` is called if a single-value option is repeated, and the last value
+    counts; without ``overridden`` the repetition is refused with the text ``twice``.
     """
 
     def __init__(
@@ -209,11 +209,11 @@ STYLE = Style(
     hint="{program} {verb} --help",
     usage="Usage: {program} {verb} [OPTIONS] {places}",
 )
-"""Style of the commands of `harness`, the same as click's for the others."""
+"""Style of the `harness` commands, the same as click's style for the other commands."""
 
 
 class Program:
-    """Command line: `NAME VERB WORDS...`."""
+    """Command line of the form `NAME VERB WORDS...`."""
 
     def __init__(
         self,
@@ -235,8 +235,8 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb of a word. Raise ``UsageError`` with the nearest verb for an unknown word, ``HelpAsked``
-        for help.
+        """Return the verb for a word, which may be an alias. Raise ``UsageError`` with the most similar verb for an
+        unknown word, ``HelpAsked`` for a help option.
         """
         if word in HELP:
             raise HelpAsked("")
@@ -248,9 +248,9 @@ class Program:
         return name
 
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
-        """Return the given values of a verb, by name.
+        """Parse the words after a verb and return the given values by name.
 
-        Raise ``UsageError`` for an error, ``HelpAsked`` for a word of ``HELP`` in the place of an option.
+        Raise ``UsageError`` for a wrong word, and ``HelpAsked`` for a help option.
         """
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
@@ -278,7 +278,7 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Return the word right after the verb; an optional place defaults to the current folder."""
+        """Remove and return the first word after the verb; an optional argument defaults to the current folder."""
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -303,7 +303,7 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of an option that is given again."""
+        """Return the value of an option that is repeated, or raise ``UsageError`` if it may not be repeated."""
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -319,7 +319,9 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Assign the words without an option to the arguments, and check that none is missing or left."""
+        """Assign the positional words to the arguments. Raise ``UsageError`` if an argument is missing or a word is
+        left over.
+        """
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
             mine, places = places[:end], places[end:]
@@ -337,7 +339,7 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the error, with the command that shows the correct form."""
+        """Return the ``UsageError`` for a wrong word, with a hint that shows the correct form."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
@@ -345,7 +347,7 @@ class Program:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the most similar of these words; empty if none is similar."""
+    """Return the known word most similar to ``word``; an empty string if none is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""
@@ -357,13 +359,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 _WIDTH = 78
 _WIDEST = 50
-"""Maximum columns of the explained words; longer ones stand on a separate line."""
+"""Maximum width of the left help column, in characters; wider entries get a separate line."""
 
 _HELP = (", ".join(HELP), "Show this message and exit.")
 
 
 def usage(program: Program, verb: str = "") -> str:
-    """Return the text of ``--help``: of one verb, or of the program with its verbs."""
+    """Return the ``--help`` text of one verb, or of the whole program if no verb is given."""
     return _of_verb(program, verb) if verb else _of_program(program)
 
 
@@ -393,7 +395,7 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """Return the option as it is typed, and its meaning."""
+    """Return the option as the user types it, and its description."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
@@ -404,7 +406,7 @@ def option_row(option: Option) -> tuple[str, str]:
 
 
 def _wrapped(text: str) -> str:
-    """Return the paragraphs, each wrapped and indented."""
+    """Return the paragraphs of a text, each wrapped and indented."""
     from textwrap import fill
 
     indent = "  "
@@ -413,7 +415,9 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Return two columns, the second one wrapped; a first one that is too wide stands on a separate line."""
+    """Return the rows as two columns with the second column wrapped. A first column that is too wide gets a separate
+    line.
+    """
     from textwrap import wrap
 
     width = max(len(first) for first, _ in rows if len(first) <= _WIDEST) + 2

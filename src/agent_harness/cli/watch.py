@@ -1,7 +1,7 @@
-"""``harness watch``: a project, or all of them, on the terminal; the keys are verbs of the command line.
+"""``harness watch``: shows one project, or all projects, live on the terminal; keys run harness commands.
 
-It only reads: leaving it, losing the connection or killing it never touches a run. Every dialog leaves the view and
-is a plain question. Source: ``faces.md`` 4.
+The view only reads, so leaving or killing it never affects a run. For a dialog, the view is hidden and a plain question
+appears on the terminal. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watch the project here, or with ``everything`` all projects, until a person leaves. Return the exit code."""
+    """Watch the project here, or all projects if ``everything`` is set, until the user quits. Return the exit code."""
     if everything:
         if item is not None:
             raise UsageError("--all and an item exclude each other", hint="harness watch --help")
@@ -59,7 +59,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the id of an item, given its id or the slot that works on it."""
+    """Return the item id for a word that is an item id, or the number of the slot that works on the item."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -81,7 +81,7 @@ def _print_json(found: JsonObject) -> None:
 
 
 def _plain(view: WatchReader) -> int:
-    """Print the log as it grows, and a line per minute about its state."""
+    """Print new log lines as they are written, and a status line once a minute, until Ctrl-C."""
     seen, shown, said_at = view.load(), 0, float("-inf")
     try:
         while True:
@@ -100,7 +100,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return how many of the rows before are still there: the oldest go."""
+    """Return how many of the earlier rows are still present; the oldest rows disappear first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

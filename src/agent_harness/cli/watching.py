@@ -1,6 +1,6 @@
-"""One project in ``harness watch``: its panes, and the effects of the keys; actions are verbs of the command line.
+"""The ``harness watch`` view of one project: its panes, and the actions of its keys, which run harness commands.
 
-Every dialog leaves the view and is a plain question. Source: ``faces.md`` 4.
+For a dialog, the view is hidden and a plain question appears on the terminal. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ q                 leave; the run goes on
 
 
 class OneProject:
-    """View of one project, and the effects of its keys."""
+    """Live view of one project, and the actions of its keys."""
 
     def __init__(self, screen: AlternateScreen, view: WatchReader, chosen: str | None = None) -> None:
         self._screen, self._view = screen, view
@@ -59,7 +59,7 @@ class OneProject:
         self._seen = view.load()
 
     def loop(self) -> None:
-        """Run until the person leaves."""
+        """Update the view and handle keys until the user quits."""
         while True:
             self._look()
             self._paint()
@@ -74,12 +74,12 @@ class OneProject:
 
     @property
     def _item(self) -> str | None:
-        """The chosen item, else the current or next one, else the only one."""
+        """Id of the selected item, else of the current or next item, else of the only item."""
         items = self._seen.view.items
         return self._chosen or watch.current(self._seen.view) or (items[0].id if len(items) == 1 else None)
 
     def _look(self) -> None:
-        """Look at the project; on a read error keep the last view, and show its age."""
+        """Reload the project. If reading fails, keep the last view and show its age."""
         try:
             seen = self._view.load()
             if seen.view.is_unreadable and not self._seen.view.is_unreadable:
@@ -106,7 +106,7 @@ class OneProject:
         return self._said_by_agent(item)
 
     def _said_by_agent(self, item: str | None) -> Sequence[str]:
-        """Return the end of the transcript of the item's running session, or of its last one."""
+        """Return the last transcript lines of the item's running session, or of the item's last session."""
         if item is None:
             return [NOTHING_CHOSEN]
         kept = self._view.transcript(self._seen, item)
@@ -254,7 +254,7 @@ class OneProject:
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
-        """Run a dialog, on the terminal as it was before."""
+        """Hide the view, run a dialog on the plain terminal, then show the view again."""
         with self._screen.aside():
             try:
                 act()
@@ -284,14 +284,14 @@ def _undone(item: str) -> None:
 
 
 def _run(words: list[str]) -> int:
-    """Run a harness command on this terminal."""
+    """Run a harness command on this terminal, and return its exit code."""
     from agent_harness.cli.app import main as command
 
     return command(words)
 
 
 def _said(words: list[str]) -> list[str]:
-    """Return the output of a harness command."""
+    """Run a harness command and return its output lines."""
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
         _run(words)
@@ -299,14 +299,14 @@ def _said(words: list[str]) -> list[str]:
 
 
 def _page(title: str, lines: Sequence[str]) -> ScrolledText:
-    """Return a text that does not grow, from its beginning."""
+    """Return a scrollable page with a fixed text, shown from the beginning."""
     page = ScrolledText(title, lambda: lines, from_end=False)
     page.look()
     return page
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the keys that fit into the width, and always the one that leaves."""
+    """Return the key hints that fit into the width; the last hint, which explains how to quit, is always kept."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

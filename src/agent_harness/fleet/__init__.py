@@ -1,5 +1,9 @@
-"""Many projects on one machine: the roster, the shares of agents, and the supervisor that starts their runs.
+"""Management of many projects on one machine: which project gets how many agents, and the start of their runs.
 
-``sharing`` is a rule; ``roster`` reads fleet.yaml; ``supervisor`` starts and scales runs and owns nothing of a
-project; ``status`` reads snapshots only. ``scale.md`` 10.
+    sharing      computes each project's share of the agents
+    roster       reads and changes fleet.yaml
+    supervisor   starts and scales runs; never writes to a project
+    status       reads only the snapshots of the runs
+
+Source: ``scale.md`` 10.
 """

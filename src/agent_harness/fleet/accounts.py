@@ -1,4 +1,4 @@
-"""Accounts of the agents that a fleet starts, and the limit of agents of each account. SC-60."""
+"""Provider accounts of the agents in a fleet, and the maximum number of agents per account. SC-60."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,10 @@ _LOGIN = ":login"
 
 
 def rooms(roster: Roster) -> dict[str, int]:
-    """Return the agents of each limited account: by fleet.yaml, and here by ``host.json`` and its throttle.
+    """Return the maximum number of agents for each account that has a limit.
 
-    Agents of other machines are bounded by fleet.yaml alone: the throttles are those of this one.
+    The limit is the lowest of fleet.yaml, ``host.json`` and this machine's throttle. If agents run on other machines,
+    only fleet.yaml counts.
     """
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
@@ -31,8 +32,8 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account for a name: that of a client, such as ``claude-code`` or ``claude-code:login``, or the name
-    itself.
+    """Return the account of an agent kind such as ``claude-code`` or ``claude-code:login``; return any other name
+    unchanged.
     """
     kind = name.removesuffix(_LOGIN)
     if kind not in registry.KINDS or kind in registry.NEEDED:
@@ -44,7 +45,7 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of the first agent that a run of the project takes; empty if it is unknown."""
+    """Return the account of the first agent that a run of this project would use; an empty string if unknown."""
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

@@ -1,4 +1,4 @@
-"""fleet.yaml: the projects that one machine manages, and their limits.
+"""Reader and writer of fleet.yaml: the projects that one machine manages, and their limits.
 
     agents: 40
     budget: {day_usd: 500}                  # UTC days
@@ -7,8 +7,8 @@
       - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
       - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
 
-A wrong type is an error with its line; a project that cannot be opened is one line, and does not affect other
-projects.
+A wrong type raises an error that names the line. A project that cannot be opened is reported as one line and does not
+affect other projects.
 """
 
 import os
@@ -29,7 +29,7 @@ _ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One project of the fleet."""
+    """One project of the fleet, with its limits."""
 
     path: str
     kind: str
@@ -42,7 +42,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roster:
-    """Content of fleet.yaml."""
+    """Parsed content of fleet.yaml."""
 
     file: str
     agents: int = 8
@@ -60,8 +60,8 @@ def usual_file() -> str:
 
 
 def read(file: str) -> Roster:
-    """Return the roster. Raise ``NothingEligible`` if there is none, ``ConfigurationError`` with the line of an
-    error.
+    """Return the content of fleet.yaml. Raise ``NothingEligible`` if the file does not exist, or ``ConfigurationError``
+    with the line of an error.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -143,7 +143,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return why this is not a project of the fleet; None if it is."""
+    """Return why this path cannot be a project of the fleet; None if it can."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -222,7 +222,9 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml, or remove it; comments stay. Return a sentence about the change."""
+    """Add a project to fleet.yaml or remove a project from it; keep comments. Return a sentence that reports the
+    change.
+    """
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

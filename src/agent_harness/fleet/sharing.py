@@ -1,8 +1,8 @@
-"""Shares of the agents for each project: a rule without a clock, a disk or an agent. SC-60.
+"""Computes how many agents each project of a fleet gets; pure functions without a clock or disk access.
 
-Classes by priority, 1 before 5: each class below the first one that wants agents keeps a twentieth of them. Within a
-class agent-minutes are shared by weight: the project with the least of them for its weight is next. No project gets
-an agent of an account that has no room for one.
+Priority 1 comes before priority 5. Each priority below the highest that wants agents keeps a twentieth of the agents.
+Within a priority, the next agent goes to the project with the fewest agent-minutes for its weight. No project gets an
+agent of an account that has reached its limit. SC-60.
 """
 
 import heapq
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 KEPT_SHARE = 0.05
 QUANTUM_MINUTES = 20.0
-"""Expected minutes of an agent: the usual attempt."""
+"""Assumed duration of one agent attempt, in minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """Demand and usage of one project."""
+    """Number of agents that one project wants, and its past usage."""
 
     project: str
     wants: int  # agents that would find work, those at work included
@@ -28,15 +28,15 @@ class SlotRequest:
 
     @property
     def count(self) -> int:
-        """The number of agents that it can use."""
+        """Number of agents that the project can use."""
         return min(self.wants, self.most)
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the agents by project, without projects that get none. All agents are given as long as one may have
-    them.
+    """Return the number of agents for each project that gets at least one. No agent stays idle while a project may use
+    it.
 
-    ``rooms``: for each account with a limit, the number of agents of all projects together.
+    ``rooms`` gives the maximum number of agents over all projects for each account with a limit.
     """
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
@@ -56,8 +56,8 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Give each agent to the project with the smallest virtual time (start-time fair queueing). Return the number
-    given.
+    """Assign each agent to the project with the smallest virtual time (start-time fair queueing). Return the number of
+    agents assigned.
     """
     count = [found.get(request.project, 0) for request in requests]
     heap = [
@@ -81,18 +81,22 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Agent-minutes of each project: a project that joins late has no claim on the others' past minutes."""
+    """Agent-minutes used by each project. A project that joins late gets no credit for the minutes that others used
+    before.
+    """
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
         self._minutes = dict(minutes or {})
         self._active: set[str] = set()
 
     def minutes(self, project: str) -> float:
-        """Return the minutes that count for it."""
+        """Return the agent-minutes counted for a project."""
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects, with weights, that want agents now: a new one starts at the level of the others."""
+        """Set the projects that want agents now, with their weights. A new project starts at the lowest level of the
+        others.
+        """
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
         floor = min(there, default=0.0)
@@ -101,9 +105,9 @@ class FairClock:
         self._active = set(now)
 
     def used(self, project: str, minutes: float) -> None:
-        """Add the minutes that its agents have worked."""
+        """Add the minutes that a project's agents have worked."""
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """Return the record for the next supervisor."""
+        """Return the agent-minutes of all projects as a JSON record for the next supervisor process."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

@@ -1,6 +1,6 @@
-"""Long task in a fleet: one agent at most, slice after slice as long as ``lth next`` says ``run``.
+"""Long tasks in a fleet: at most one agent each, which runs slice after slice while ``lth next`` answers ``run``.
 
-Its checkpoint and its lease remain authoritative; a slice started by a clock or a person is one of its runs as well.
+The task's checkpoint and lease remain authoritative, so a schedule or the user may also start slices.
 """
 
 import os
@@ -20,7 +20,9 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command for one slice: with the task's own workers, or the first agent of the row, then the second."""
+    """Return the command that runs one slice of a long task. It uses the first two agents of the fleet.yaml row, or the
+    task's own workers.
+    """
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
         words += [option, spec]
@@ -28,7 +30,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice in the form of a parallel run's snapshot; None if there is none."""
+    """Return the running slice, in the format of a parallel run's snapshot; None if no slice is running."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -37,14 +39,14 @@ def under_way(path: str) -> JsonObject | None:
 
 
 def stamp(path: str) -> object:
-    """Return a value that changes with contract or checkpoint."""
+    """Return a value that changes whenever the task's contract or checkpoint file changes."""
     return [files.stamp_of(os.path.join(path, name)) for name in ("task.json", "checkpoint.json")]
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the state of the task in the words of the fleet, the reason, and the seconds until it may change.
+    """Return the task's state as a fleet state, the reason, and the seconds until the state may change.
 
-    Raise ``HarnessError`` for a task that does not load.
+    Raise ``HarnessError`` for a task that cannot be loaded.
     """
     from agent_harness.protocols.longtask.api import LongTask
 
@@ -56,7 +58,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the worker of its next slice; empty if there is none."""
+    """Return the account of the worker that runs the next slice; an empty string if unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -69,7 +71,9 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the answer of ``lth run`` from its printed lines; empty if it could not start."""
+    """Return the JSON answer of ``lth run`` from its printed lines; an empty dictionary if the slice could not
+    start.
+    """
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")
@@ -82,7 +86,7 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the reported cost of the workers of a slice."""
+    """Return the cost in US dollars that the workers of a slice reported."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -1,4 +1,4 @@
-"""State of the fleet, from snapshots only: one small file for each project, and the supervisor's last view. SC-62."""
+"""Status of the fleet, read from one small snapshot file per project and the supervisor's last state. SC-62."""
 
 import os
 from collections.abc import Sequence
@@ -17,12 +17,14 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder of the supervisor's state; None if there is none."""
+    """Return the folder that contains the supervisor's state; None if the folder does not exist. Create it if ``make``
+    is set.
+    """
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the supervisor's last state; empty if there is none."""
+    """Return the supervisor's last saved state; an empty dictionary if there is none."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -31,20 +33,20 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return the process that supervises the fleet now; None if there is none."""
+    """Return a description of the process that supervises the fleet now; None if no supervisor runs."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
 
 
 def is_paused() -> bool:
-    """Return True if a person has paused the fleet."""
+    """Return True if the user has paused the fleet."""
     there = folder()
     return bool(there and os.path.lexists(os.path.join(there, "pause")))
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of a project's run, or of the slice of a long task; None if there is none."""
+    """Return the snapshot of a project's run, or of a long task's running slice; None if there is none."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -52,9 +54,9 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return the spending of a living run so far, in US dollars.
+    """Return what a running run has spent so far, in US dollars.
 
-    An agent may have written the run's snapshot: the harness's own record of it is outside the project.
+    An agent may have changed the run's snapshot, so the amount comes from the harness's own record outside the project.
     """
     if member.kind == slices.KIND:
         return snapshot.spent_usd(run)  # read there, too
@@ -63,7 +65,7 @@ def spent_usd(member: Member, run: JsonObject) -> float:
 
 
 def rows(roster: Roster) -> list[JsonObject]:
-    """Return a row for each project, those that need a person first."""
+    """Return one status row per project, sorted so that projects which need the user come first."""
     known = seen().get("projects")
     told = known if isinstance(known, dict) else {}
     return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
@@ -101,7 +103,7 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """Return the same for a person: a summary, then a line for each of at most ``most`` projects."""
+    """Return the fleet status as text: a summary, then one line per project, for at most ``most`` projects."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
@@ -128,6 +130,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """Return the time of the supervisor's last look, for a person."""
+    """Return the local time of the supervisor's last round as text, or ``never``."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

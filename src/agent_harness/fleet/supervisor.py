@@ -1,16 +1,16 @@
-"""``harness fleet run``: starts runs if there is work, gives each its share of the agents, and ends none.
+"""``harness fleet run``: starts a run in each project that has work, and gives each run its share of the agents.
 
-It owns nothing of a project: if it is killed, the runs go on, and the next supervisor finds them by their snapshots.
-Its own state is in the user's state folder:
+The supervisor owns no project data. If it is killed, the runs continue, and the next supervisor finds them by their
+snapshots. Its own state is in the user's state folder:
 
-    fleet/fleet.lock       one supervisor for each user
-    fleet/state.json       its view and the shares, for ``fleet status`` and the next supervisor
-    fleet/ledger.jsonl     the cost of each run, by the day (UTC)
-    fleet/pause            a person wants that nothing new is started
-    fleet/logs/NAME.log    the last output of a run
+    fleet/fleet.lock       lock: one supervisor per user
+    fleet/state.json       the last state and shares, for ``fleet status`` and the next supervisor
+    fleet/ledger.jsonl     the cost of each run, by UTC day
+    fleet/pause            exists while the user has paused the fleet
+    fleet/logs/NAME.log    the output of a project's last run
 
-A run that dies is started again after 1, 2, 4 .. 60 s; one that dies five times an hour is parked and reported. A run
-of a long task is one slice (``slices``). SC-60, SC-61.
+A run that crashes is restarted after 1, 2, 4 .. 60 s. After five crashes within an hour its project is parked and
+reported. A run of a long task is one slice (``slices``). SC-60, SC-61.
 """
 
 import os
@@ -54,14 +54,14 @@ _ENDINGS = {
     9: ("waits", "a limit of its own is reached"),
     130: ("rests", "a person has ended its run"),
 }
-"""Exit code of a run → the state of its project, and the reason; any other code is a crash."""
+"""Map from a run's exit code to its project's new state and the reason. Any other exit code means a crash."""
 _TOLD_TO_END = (130, 143, 129)
-"""Exit codes of a slice that a signal has ended in order."""
+"""Exit codes of a slice that ended cleanly because of a signal."""
 
 
 @dataclass
 class _Watched:
-    """State of a project in the supervisor."""
+    """The supervisor's view of one project."""
 
     member: Member
     state: str = "not looked at"
@@ -85,15 +85,17 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """The number of its agents; for a run that has just started, the number that it was given."""
+        """Number of agents that the project uses; for a run that has just started, the number assigned to the run."""
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
 class FleetSupervisor:
-    """One supervisor, until it is told to end."""
+    """The supervisor of all fleet projects; it runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """Set ``read``, which returns the present roster."""
+        """Create a supervisor. ``read`` returns the current roster. Raise ``Refused`` if the state folder cannot be
+        written.
+        """
         self._read = read
         self._say = say
         self._stop = stop
@@ -109,8 +111,8 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervise until a signal, or for one round with ``once``. Return 0. Raise ``Busy`` if there is another
-        supervisor.
+        """Supervise until a signal arrives, or for one round if ``once`` is set. Return 0. Raise ``Busy`` if another
+        supervisor runs.
         """
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
@@ -141,7 +143,7 @@ class FleetSupervisor:
     # ---- a round
 
     def tick(self) -> None:
-        """Do one round: look, share, start and scale."""
+        """Do one round: read the state of all projects, compute their shares, then start and scale runs."""
         roster = self._read()
         self._agents = roster.agents
         members = {each.path: each for each in roster.members}
@@ -185,7 +187,9 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return the demand of the project; None if it rests, or has spent its budget of today."""
+        """Return how many agents a project wants; None if it has no work or has used up today's budget. Interrupt the
+        run of a project that is over its budget.
+        """
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
         if over or (roster.day_usd is not None and total >= roster.day_usd):
@@ -210,7 +214,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of its runs, if any account has a limit; else an empty text."""
+        """Return the account of a project's agents; an empty string if no account has a limit."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -220,7 +224,9 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Read changes: the snapshot of its run each round, its items if their file has changed."""
+        """Update the view of a project: read its run's snapshot every round, and its items if their file has
+        changed.
+        """
         self._look_at_run(each)
         stamp = self._stamp(each)
         if stamp == each.stamp and time.monotonic() < each.look_at:
@@ -244,7 +250,7 @@ class FleetSupervisor:
             each.state, each.why = "open", ""
 
     def _look_at_run(self, each: _Watched) -> None:
-        """Read the snapshot of its run, or the end of the run."""
+        """Read the snapshot of a project's run, or process the end of the run."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
@@ -262,7 +268,7 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item; park one that does not load."""
+        """Read the state of a long task, which counts as one item. Park a task that cannot be loaded."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -278,7 +284,9 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Return the present items, counted; None for a project that cannot be read, which is parked."""
+        """Read and count a project's items, and return the view. If the project cannot be read, park it and return
+        None.
+        """
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
         each.account = None
@@ -294,7 +302,7 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Take in the end of a run that this supervisor has started."""
+        """Process the end of a run that this supervisor started: record the cost, and set the project's new state."""
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -318,7 +326,7 @@ class FleetSupervisor:
         self._died(each, "its run died", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Take in the end of a slice. After one that failed, or could not start, wait before the next one."""
+        """Process the end of a slice. After a slice that failed or could not start, delay the next slice."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -334,7 +342,7 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay its next run, longer with each crash."""
+        """Delay the project's next run after a crash, longer after each crash; park the project after too many."""
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -346,7 +354,7 @@ class FleetSupervisor:
         self._tell(each.member.path, f"{each.member.path}: {each.why}")
 
     def _stamp(self, each: _Watched) -> object:
-        """Return a value that changes with the items of the project."""
+        """Return a value that changes whenever the project's items change."""
         if each.member.kind == slices.KIND:
             return slices.stamp(each.member.path)
         name = "features.json" if each.member.kind == "features" else "harness-tasks.json"
@@ -358,7 +366,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Start a run with this number of agents. Return False if one that was started has not ended yet."""
+        """Start a run with this number of agents. Return False if the project's previous run has not ended."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -376,13 +384,13 @@ class FleetSupervisor:
         return True
 
     def _printed(self, each: _Watched) -> list[str]:
-        """Return the lines that a run has printed."""
+        """Return the output lines of the project's last run."""
         with suppress(OSError, HarnessError):
             return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """Return the last JSON object that a run has printed."""
+        """Return the last JSON object that the project's run printed."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -391,7 +399,7 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of a run; with fewer, slots close when their attempt ends."""
+        """Set the number of agents of a run. If the number is lower, slots close when their current attempt ends."""
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
@@ -403,7 +411,9 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """End a run that a supervisor has started, like one Ctrl-C: turns end after their operation."""
+        """Interrupt a run that a supervisor started, as one Ctrl-C would: each turn ends after its current
+        operation.
+        """
         run = status.run_of(each.member)
         shown = Owner.from_record((run or {}).get("owner"))
         if run and run.get("alive") and shown is not None and shown == each.started:
@@ -464,7 +474,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """Return lines about the share of one project, and its limits."""
+    """Return lines that explain how many agents one project gets, and why."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

@@ -1,11 +1,11 @@
-"""Course of a session, common to every kind of work, from its checkpoint to its end.
+"""The course of a session, shared by every kind of work: from its checkpoint to its end.
 
-    work             port of a protocol for one piece of work; the differences between kinds, as one table
-    engine           turn -> ruling -> fix round | accepted | rejected | unfinished; the only caller of ``supervise``
-    turn_end         state of a repository at the end of a turn: branch, operation, other places, settings
-    limits           limits of a session: time, context, progress, cost
-    ledger           verdicts on all claims, kept for ever
-    provider_retry   further tries when the provider does not serve the agent
+    work             interface of one piece of work, and a table of the differences between kinds of work
+    runner           runs turns and fix rounds until the work is accepted, rejected or unfinished
+    turn_end         state of a repository at the end of a turn: branch, operation, other work trees, settings
+    limits           limits of a session: time, context, progress and cost
+    ledger           permanent record of the verdicts on all claims
+    provider_retry   retries of a turn that the provider refused or failed
 
 Source: docs/architecture.md.
 """

@@ -1,18 +1,18 @@
-"""Verdicts on all claims, kept for ever in ``verdicts.jsonl``: one line each, the same in every protocol.
+"""Permanent record of the verdicts on all claims: ``verdicts.jsonl``, one line each, in the same format for every
+protocol.
 
     {"v":1, "n":7, "at":..., "id":..., "item":"5", "claim":["5"], "verdict":"rejected", "codes":["regression"], ...,
      "steps":[{"step":"proof", "command":..., "exit":0, "passed":4, "failed":0, "result":"passed", ...}], "prev":...}
 
-The lines are numbered and chained: ``prev`` is the SHA-256 of the line before, so that ``check`` finds a line that
-was altered, removed or inserted. A line torn by a killed writer stays; the next line follows the last whole one, and
-readers skip the torn one. Writers lock the file. A line names its claim by ``id``, so that the process that finishes
-interrupted work writes it only once.
+The lines are numbered and chained: ``prev`` is the SHA-256 of the previous line, so ``check`` finds a line that was
+changed, removed or inserted. Writers lock the file. A partial line of a killed writer stays in the file; readers skip
+the partial line. A line names its claim by ``id``, so recovery after a crash does not write a verdict twice.
 
-A person's decision on an item, such as `harness override`, is a line with ``by: person`` and, in ``of``, the number
-of the verdict that it is about.
+A user's decision on an item, such as `harness override`, is a line with ``by: person``. Its ``of`` is the number of the
+verdict that the decision concerns.
 
-The file lies outside the project, in a place that agents are not told about: see ``kernel/trusted_state.py``. The
-output of a step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
+The file is outside the project, in a folder that agents are not told about: see ``kernel/trusted_state.py``. The output
+of each step is beside the project's logs, as ``N-STEP.txt``. Source: ``faces.md`` F-REC-1, F-REC-2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 FILE = "verdicts.jsonl"
 ACCEPTED, REJECTED = "accepted", "rejected"
 NAMED = 20
-"""Number of regressions named in a line; ``regressions_total`` counts all of them."""
+"""Maximum number of regressions listed in a verdict line; ``regressions_total`` counts all of them."""
 
 OUTPUT_BYTES = 65536
 OUTPUT_DAYS = 90
@@ -81,7 +81,7 @@ class VerdictStep:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> VerdictStep:
-        """Build it from a record; a member of another type counts as missing."""
+        """Return the verification step in a JSON record. A value of the wrong type counts as missing."""
         return cls(
             step=_text(record.get("step")) or "",
             result=_text(record.get("result")) or "",
@@ -97,7 +97,7 @@ class VerdictStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One line: the claim, the verdict, and its steps. An unknown value is None."""
+    """One line of the verdict record: a claim, the verdict, and the verification steps. An unknown value is None."""
 
     item: str  # the id of the feature, task or long task; "cleanup" for a session without an item
     verdict: str  # ACCEPTED or REJECTED
@@ -137,12 +137,12 @@ class ClaimVerdict:
 
     @property
     def by_person(self) -> bool:
-        """True if a person decided it, in place of a verification."""
+        """True if the user made the decision instead of a verification."""
         return self.by == "person"
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ClaimVerdict:
-        """Build it from a record; a member of another type counts as missing, an unknown one is kept."""
+        """Return the verdict in a JSON record. A value of the wrong type counts as missing; unknown keys are kept."""
         known: JsonObject = {name: parse(record[name]) for name, parse in _PARSERS.items() if name in record}
         known |= {name: known.get(name) or "" for name in ("item", "verdict", "id", "at")}
         known |= {name: known.get(name) or 0 for name in ("n", "regressions_total")}
@@ -150,7 +150,7 @@ class ClaimVerdict:
         return cls(**known, rest=rest)
 
     def as_record(self) -> JsonObject:
-        """Return the JSON object of the line, without members that do not apply."""
+        """Return the verdict as a JSON object, without keys that do not apply."""
         named = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rest", "prev")}
         members: JsonObject = {"v": 1, "n": self.n, "at": self.at, **named}
         members["steps"] = [dict(vars(step)) for step in self.steps]
@@ -202,9 +202,11 @@ _PARSERS = {
 
 
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Append a verdict durably and return it with its number; return an existing line of the same claim instead.
+    """Append a verdict to the file durably, and return the verdict with its number. If the claim already has this
+    verdict, return that line and write nothing.
 
-    Mask secrets in commands. Raise ``Refused`` if the disk refuses it. The cost does not grow with the file.
+    Secrets in commands are masked. Raise ``Refused`` if the disk is full or not writable. The time does not depend on
+    the file's size.
     """
     from agent_harness.kernel.redact import redact
 
@@ -225,7 +227,7 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the same verdict on the same claim, if a harness that was killed has written it already."""
+    """Return the line for this claim and verdict if a killed process has already written it."""
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -250,17 +252,19 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Return the verdicts, last one first, each read on demand; a missing file has none."""
+    """Yield the verdicts in the file, newest first, each read on demand. A missing file yields nothing."""
     return (found for _, found in _backwards(path))
 
 
 def after(path: str, number: int) -> list[ClaimVerdict]:
-    """Return the verdicts after this number, in order."""
+    """Return the verdicts with a number above ``number``, oldest first."""
     return [*takewhile(lambda found: found.n > number, newest_first(path))][::-1]
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return the output of the steps, by its path below ``root``; empty if it cannot be read."""
+    """Return the output of each verification step, by its path relative to ``root``. An unreadable output is an empty
+    string.
+    """
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
         try:
@@ -271,12 +275,12 @@ def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str
 
 
 def last_about(path: str, item: str) -> ClaimVerdict | None:
-    """Return the last line about an item."""
+    """Return the last verdict about an item; None if there is none."""
     return next((found for found in newest_first(path) if found.item == item), None)
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Return True if work on an item was ever accepted by a verification, not only by a person."""
+    """Return True if a verification, and not only the user, ever accepted work on an item."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -304,7 +308,7 @@ def _sum(line: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainReport:
-    """State of the chain of lines."""
+    """Result of a check of the hash chain in the verdict file."""
 
     lines: int = 0  # that hold a verdict
     torn: int = 0  # without a verdict: a writer was killed in the middle of them
@@ -317,16 +321,17 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """The state for a person."""
+        """The result of the chain check as one sentence for the user."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Check that each line follows the one before: none was altered, removed from the middle or inserted.
+    """Verify that each line of the verdict file follows the line before: no line was changed, inserted, or removed from
+    the middle.
 
-    Lines cut off at the end are not noticed. A missing file is whole. Every byte is read once.
+    Lines cut off at the end are not noticed. A missing file is valid. The whole file is read.
     """
     lines = torn = 0
     before: str | None = None
@@ -360,10 +365,11 @@ def _lines(path: str) -> Iterator[str]:
 def not_landed(
     path: str, folder: str, root: str, claim: ClaimVerdict, fix: Mapping[str, Any], *, job: str
 ) -> ClaimVerdict:
-    """Write a line for proven work of a workspace that did not land, with the failure. Return the line.
+    """Record that proven work from a workspace was not merged, with the reason. Return the verdict line.
 
-    ``fix`` has the reason (``why``), the ``files`` or ``failing`` items, and the output of the first of those. The
-    output goes to ``folder``, which is below ``root``; a line of the same ``job`` is not written again.
+    ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the output of the
+    first of them. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
+    writes nothing.
     """
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
     told = ": ".join(filter(None, (str(fix.get("why")).replace("_", " "), what)))
@@ -391,9 +397,9 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Write the end of a step's output, secrets masked, to ``N-STEP.txt`` of the folder. Return the path.
+    """Write the end of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path.
 
-    N is the number of the next verdict in the file ``path``, or the next free one.
+    N is the number of the next verdict in the file ``path``, or the next free number.
     """
     from agent_harness.kernel.redact import redact
 
@@ -421,9 +427,9 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Remove outputs older than important events are kept. Return the number. Ignore a linked folder.
+    """Delete step outputs that are more than ``days`` old, and partial files of killed writers of any age.
 
-    Also remove partial files of killed writers, of any age.
+    Return the number of deleted files. Do nothing if ``folder`` is a symbolic link.
     """
     removed = 0
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []

@@ -1,6 +1,6 @@
-"""Limits of one session: time, context window, progress and cost, as the five monitors.
+"""Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost.
 
-The progress monitor gets the files changed so far, with a stamp for each (C43). Defaults are those of a feature
+The progress monitor gets the files changed so far, with a stamp for each (C43). The defaults are those of a feature
 project's settings (docs/configuration.md). Source: ``features.md`` sections K, N, Q.
 """
 
@@ -26,7 +26,7 @@ WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits of one session, over all of its turns."""
+    """Limits of one session, over all its turns."""
 
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time
@@ -38,7 +38,7 @@ class SessionLimits:
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """Return all five monitors of one session. Use the same object for all of its turns."""
+    """Return the five monitors that enforce a session's limits. Use one object for all turns of the session."""
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (
@@ -56,14 +56,14 @@ def watch(limits: SessionLimits) -> Watch:
 
 MOST_FILES = 20_000  # of a folder without git; beyond it nothing is said to have changed or not
 DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
-"""Folders below a project that are not work on it: history, installed packages, build results."""
+"""Names of folders whose files do not count as work: history, installed packages, build results."""
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return every path that differs from the commit ``base`` or is not committed, with a stamp that changes with its
+    """Return every path that is uncommitted or differs from the commit ``base``. Each has a stamp that changes with its
     content.
 
-    Without ``base``, return every path that is not committed.
+    Without ``base``, return only the uncommitted paths.
     """
     paths = {change.path for change in git.status()}
     head = git.head() if base else None
@@ -73,7 +73,7 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return every file below a folder without git, as above, without dependencies and caches."""
+    """Return every file below a folder without git, each with a stamp of its content; skip dependencies and caches."""
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

@@ -1,7 +1,7 @@
-"""Rows of a project's logs, of any protocol: filtered, sorted by time, and formatted.
+"""Filtering, sorting and formatting of log rows, for every kind of project.
 
-A row is an object with ``ts``, ``level``, ``type``, ``log``, and ``session`` and ``feature_id`` or ``task`` if it is
-about one. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
+A row is an object with ``ts``, ``level``, ``type`` and ``log``. It also has ``session``, and ``feature_id`` or
+``task``, if it belongs to one. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
 """
 
 import re
@@ -27,7 +27,7 @@ LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set b
 
 @dataclass(frozen=True, slots=True)
 class FollowedLog:
-    """A log that is shown as it grows."""
+    """A log whose new lines are shown as they are written."""
 
     name: str
     paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new
@@ -36,7 +36,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Filter for rows; every field that is set must match."""
+    """Filter for log rows; a row must match every field that is set."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -48,7 +48,7 @@ class Filter:
     until: datetime | None = None
 
     def fits(self, row: Mapping[str, Any]) -> bool:
-        """Return True if the row matches."""
+        """Return True if the log row matches the filter."""
         return self._fits_place(row) and self._fits_time(row) and self._fits_words(row)
 
     def _fits_place(self, row: Mapping[str, Any]) -> bool:
@@ -76,7 +76,9 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """Return the moment of ``2h``, ``3d`` (ago) or an ISO date or time. Raise ``UsageError`` for anything else."""
+    """Return the time that a text means: an age such as ``2h`` or ``3d``, or an ISO date or time. Raise ``UsageError``
+    for any other text.
+    """
     ago = _AGO.fullmatch(text.strip().lower())
     try:
         found = at - timedelta(**{_UNITS[ago[2]]: int(ago[1])}) if ago else clock.parse(text)
@@ -88,7 +90,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the filter for the options of a command line. Raise ``UsageError`` for an invalid time."""
+    """Return the log filter for the options of a command line. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -99,8 +101,9 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of streams that go backwards, oldest first; ``more`` says that there are older
-    ones.
+    """Return the newest ``limit`` rows of several logs, oldest first. ``more`` is True if there are older rows.
+
+    Each stream must yield its rows newest first.
     """
     newest_first = merge(*streams, key=lambda row: str(row.get("ts") or ""), reverse=True)
     found = list(islice(newest_first, limit + 1))
@@ -113,7 +116,9 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value in a row, at any depth: an agent can write to the logs."""
+    """Yield every value in a log row as text, at any depth. It does not recurse, because agents can write to the
+    logs.
+    """
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -126,7 +131,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def line(row: Mapping[str, Any], said: str, *, utc: bool = False) -> str:
-    """Return one row for a person: time (local, or UTC), session, level, text."""
+    """Return a log row as one output line: time (local or UTC), session, level and text."""
     at = clock.parse(row.get("ts"))
     when = (at if utc else at.astimezone()).strftime("%Y-%m-%d %H:%M:%S %Z") if at else "?"
     session = f"S{row['session']}" if row.get("session") is not None else "-"

@@ -1,9 +1,10 @@
-"""Actions that a person has to take, from the facts, the same for every kind of project, every command and every
-view.
+"""The actions that the user has to take, for every kind of project, command and view.
 
-These are: a pending question; items that a person holds or has taken over; items that failed for good; and the reason
-for the end of the last run, if a person has to remove it: a full disk, a file in the way, a deleted branch. The end
-of a run is kept outside the project until the next one begins.
+* Answer a pending question.
+* Decide on items that the user holds or has taken over, and on items that failed and are not retried.
+* Remove the cause that ended the last run, such as a full disk, a file in the way or a deleted branch.
+
+The result of a run is stored outside the project until the next run begins.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ __all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "looks_of", "now
 
 LAST_RUN = "last-run.json"
 HELD = "session_held"
-"""Reason of a run beside a session of somebody else."""
+"""Reason of a run that did not start because another session was running."""
 BLOCKED = "blocked"
 """Reason of a run that would end before its first turn."""
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
-"""Exit codes of runs that a person has to look at: a decision, an environment, damaged state."""
+"""Exit codes of runs after which the user must act: decision needed, environment problem, damaged state."""
 AGENT_FAILS = "agent_fails"
-"""Reason of a run whose agents end at once, or all alike."""
+"""Reason of a run whose agents all fail in the same way or exit immediately."""
 _ERROR = "error"  # of a session whose agent ended with an error: its run ends with it
 _REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD, AGENT_FAILS, _ERROR})
-"""Reasons with other exit codes that only a person can remove."""
+"""Reasons after which the user must act although the run's exit code does not say so."""
 _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
-"""Reasons that the state of the project shows as long as they hold."""
+"""Reasons that are not stored, because the project's state shows them anyway."""
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action of a person, and the command that does it, or helps."""
+    """One action for the user: a message, and the command that performs the action or helps with it."""
 
     __slots__ = ()
 
@@ -60,10 +61,11 @@ def of(
     last_run: Mapping[str, object] | None = None,
     named: Callable[[str], str] = str,
 ) -> tuple[Need, ...]:
-    """Return all actions, those that stop everything first.
+    """Return all actions for the user; actions without which nothing can continue come first.
 
-    ``asked`` are the questions with their commands; ``held`` items are kept from landing, ``looks`` wait for a person
-    to try them, ``failed`` are not started again by any run; ``last_run`` is the answer of ``read_end``.
+    ``asked`` are the pending questions with their commands, and ``held`` the items excluded from merging. ``looks`` are
+    items that the user must try out, and ``failed`` items that no run starts again. ``last_run`` is the answer of
+    ``read_end``.
     """
     found = [Need(*each) for each in asked]
     message = str((last_run or {}).get("message") or "")
@@ -92,7 +94,9 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return why a run ended, from its answer, if a person has to act on it; else an empty record."""
+    """Return why a run ended, if the user has to act on the reason; otherwise an empty record. ``done`` is the run's
+    answer.
+    """
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
     reason = done.get("reason") or (_ERROR if ended_by_agent else None)
@@ -107,7 +111,7 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the answer of ``end_of``; an empty one removes the end of the run before."""
+    """Store the answer of ``end_of`` for a project. An empty answer deletes the stored result of the previous run."""
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -121,12 +125,12 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
 
 
 def looks_of(end: JsonObject) -> JsonObject:
-    """Return the part that a person has to look at in any case: changes that agents may have made."""
+    """Return only the part of a run's result that the user must always review: changes that agents may have made."""
     return {name: value for name, value in end.items() if name == "looks"}
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored end; empty if no action is needed."""
+    """Return the stored result of the last run; an empty record if the user need not act."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -134,9 +138,10 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """Return why the next run would end before its first turn, else what ``read_end`` returns.
+    """Return why the next run would end before its first turn, otherwise the stored result of the last run.
 
-    While something is ``under_way`` the repository is not asked: what an agent has begun there is the attempt's.
+    If work is ``under_way``, the repository is not examined, because an unfinished git operation may belong to the
+    agent.
     """
     end = read_end(home)
     found: JsonObject = {} if under_way else _block_at(folder)
@@ -154,7 +159,10 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Take a coarse look at names and one file, so that ``status`` loads no git if nothing is pending."""
+    """Return False if a quick look at a few git files shows no problem.
+
+    ``status`` then need not load the git code.
+    """
     top = folder
     while not os.path.lexists(os.path.join(top, ".git")) and top != os.path.dirname(top):
         top = os.path.dirname(top)

@@ -1,4 +1,4 @@
-"""Present activity of the running sessions, in small files for other commands, such as ``status`` or a footer.
+"""Current activity of the running sessions, in small files that other commands read, such as ``status``.
 
     {"v":1, "owner":{"pid":...}, "run":"3f1c", "item":"Feature #3", "title":..., "session":7, "turn":2,
      "phase":"judging", "step":"suite", "since":..., "agent":..., "model":...,
@@ -6,9 +6,9 @@
      "budget":{"session_left":9.89, "item_left":..., "project_left":...}, "last":[...], "can":["pause"], "until":null,
      "began":...}
 
-A file lies in the user's state folder of the project. It is replaced at most once a second and at each new phase or
-step, and removed when its session has ended. A reader checks the process that wrote it, since a dead one may have
-left it. No decision depends on it, and a write error is ignored. Source: ``faces.md`` F-REC-4.
+Each file is in the project's state folder of the user. The file is replaced at each new phase or step, otherwise at
+most once a second, and removed when its session ends. Readers check whether the process that wrote the file is alive.
+No decision depends on these files, and write errors are ignored. Source: ``faces.md`` F-REC-4.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LAST_CHARACTERS = 200
 
 
 class NowRecord:
-    """Record of one living session; without a path it writes nothing."""
+    """Activity file of one running session; without a path nothing is written."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Set ``left_usd``, the rest of the budgets of the ``session``, the ``item`` and the ``project``.
+        """Create the record. ``left_usd`` is the remaining budget in US dollars of the ``session``, the ``item`` and
+        the ``project``.
 
-        ``can`` names the verbs that reach the session while it runs.
+        ``can`` lists the commands that can reach the session while it runs.
         """
         self._path = path
         self._fixed: JsonObject = {"item": item, "title": title, "session": session, "agent": agent, "can": [*can]}
@@ -66,27 +67,27 @@ class NowRecord:
         self._waits = False
 
     def phase(self, name: str, *, until: datetime | None = None) -> None:
-        """Set the phase: ``preflight``, ``agent``, ``judging``, ``settling``, ``waiting``."""
+        """Set the session's phase: ``preflight``, ``agent``, ``judging``, ``settling`` or ``waiting``."""
         ends = _timestamp(until) if until else None
         self._at_once({"phase": name, "step": None, "since": _timestamp(), "until": ends})
 
     def step(self, name: str) -> None:
-        """Set the step of the verification: ``guard``, ``proof``, ``suite``, ``red``, ``lint``, ``criterion``."""
+        """Set the verification step: ``guard``, ``proof``, ``suite``, ``red``, ``lint`` or ``criterion``."""
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """Start a turn of the agent; ``run`` is the tag of its processes."""
+        """Record that a turn of the agent starts; ``run`` is the tag of its processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
     def wait(self, seconds: float) -> None:
-        """Show that the session waits this long for a provider."""
+        """Show that the session waits this many seconds for a provider."""
         from agent_harness.kernel import clock
 
         self.phase("waiting", until=clock.now() + clock.timedelta(seconds=clock.scaled(seconds)))
 
     def said(self, text: str) -> None:
-        """Add text or activity of the agent; the last lines are kept, secrets are masked."""
+        """Add text or activity of the agent, with secrets masked. Only the last few lines are kept."""
         from agent_harness.kernel.redact import redact
         from agent_harness.kernel.terminal import one_line
 
@@ -97,27 +98,27 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Set the usage of the agent in this session; None for an unknown cost."""
+        """Set the agent's tokens and cost in this session; a cost of None is unknown."""
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
     @property
     def folder(self) -> str | None:
-        """The folder of the record, which no agent can reach."""
+        """Folder of the activity file, which no agent can access; None if nothing is written."""
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
-        """Add a verb that reaches the running agent."""
+        """Add a command that can reach the running agent."""
         self._fixed["can"] = [*self._fixed["can"], verb]
 
     def close(self) -> None:
-        """Remove the record: the session has ended."""
+        """Delete the activity file, because the session has ended."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that came too soon after the last one. Call it now and then."""
+        """Write an update that was delayed because it came too soon after the last one. Call this method regularly."""
         if self._waits:
             self._write()
 
@@ -147,7 +148,7 @@ class NowRecord:
             os.replace(part, self._path)
 
     def _begin(self, folder: str) -> None:
-        """Create the folder, and remove the records of dead sessions, which are recovered by now."""
+        """Create the folder, and delete the activity files of dead processes."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -190,7 +191,7 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """Show, during the block, that a run without a session waits for a refused account or for a slot."""
+    """During the block, show that a run without a session waits for a rate-limited account or for a free agent slot."""
     from agent_harness.kernel import clock
 
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
@@ -206,9 +207,10 @@ LOG_FILES = 5
 
 
 def keep_said(path: str, text: str) -> None:
-    """Add a run's output to its own log, each line with time and zone, masked; keep five files of a megabyte.
+    """Append a run's output to the project's own log, each line with a timestamp and secrets masked. Keep five files of
+    one megabyte.
 
-    So a closed terminal or a lost log loses nothing. Source: ``faces.md`` F-REC-6.
+    The output thus survives a closed terminal. Source: ``faces.md`` F-REC-6.
     """
     from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
@@ -230,7 +232,7 @@ def keep_said(path: str, text: str) -> None:
 
 
 def said_at(line: str) -> tuple[str, str]:
-    """Return (when, what) of a line of that log."""
+    """Split a line of the run log into its timestamp and its text."""
     at, _, text = line.partition(" ")
     return at, text
 
@@ -243,22 +245,22 @@ def _turn_over(path: str) -> None:
 
 
 def read(folder: str | None) -> list[Now]:
-    """Return the records in this folder, including dead ones. Ignore invalid files."""
+    """Return the activity of all sessions in this folder, including dead ones. Ignore invalid files."""
     return [found for found, _ in _known(folder)]
 
 
 def running(folder: str | None) -> list[Now]:
-    """Return the sessions in this folder that are alive."""
+    """Return the activity of the sessions in this folder whose process is alive."""
     return [each for each in read(folder) if each.alive]
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the records as they are, each with ``alive`` and ``seen``, for an answer in JSON."""
+    """Return the raw activity records for a JSON answer, each with ``alive`` and the time ``seen``."""
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
 def lines(records: Sequence[JsonObject]) -> list[str]:
-    """Return the answer of ``told`` for a person."""
+    """Return one output line for each activity record."""
     if not records:
         return []
     from agent_harness.session.project_view import Now
@@ -276,7 +278,7 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each record with its path and its time of writing."""
+    """Yield the path and content of each activity file, with the time it was written as ``seen``."""
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

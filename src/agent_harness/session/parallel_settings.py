@@ -1,7 +1,7 @@
-"""Settings of parallel runs, the same for every protocol that has them.
+"""Settings of parallel runs, shared by task lists and feature projects.
 
-``parallel:`` in ``.harness.yaml``, ``session_config.parallel`` in ``harness-tasks.json``; ``HARNESS_PARALLEL__KEY``
-overrides both. An invalid member is ignored and reported.
+They are read from ``parallel:`` in ``.harness.yaml``, or ``session_config.parallel`` in ``harness-tasks.json``.
+``HARNESS_PARALLEL__KEY`` overrides both files. An invalid setting is ignored and reported.
 """
 
 import json
@@ -26,7 +26,7 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSettings:
-    """Settings of a run of several agents."""
+    """Settings of a run with several agents."""
 
     workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
     batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
@@ -54,7 +54,7 @@ class ParallelSettings:
 
     @property
     def lent(self) -> tuple[str, ...]:
-        """The ignored files and folders that workspaces get copies of."""
+        """Ignored files and folders that are copied into each workspace."""
         return (*self.links, *self.copy)
 
 
@@ -62,21 +62,23 @@ TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)
 
 
 def means(name: str) -> str:
-    """Return the purpose of the setting."""
+    """Return the description of the named setting."""
     return str(TABLE[name].metadata["means"])
 
 
 def default(name: str) -> Any:
-    """Return the default of the setting."""
+    """Return the default value of the named setting."""
     return TABLE[name].default
 
 
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Return the settings of a file, overridden by the environment; ``say`` gets the ignored members of ``where``.
+    """Return the parallel settings from a file, overridden by environment variables. Invalid settings in the file are
+    ignored and reported through ``say``.
 
-    Raise ``ConfigurationError`` for an invalid variable, since the person who starts the run sets it now.
+    Raise ``ConfigurationError`` for an invalid environment variable. ``where`` is the prefix of the settings in
+    reports.
     """
     found: JsonObject = {}
     for name in TABLE:
@@ -120,7 +122,7 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value of a variable; a list is in JSON, or separated by commas."""
+    """Return the value of an environment variable; a list is written as JSON, or separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -1,11 +1,11 @@
-"""View of a project for commands, screens and pages, in frozen values that are the same for every protocol.
+"""Read-only view of a project for commands, screens and pages, in the same values for every protocol.
 
     view = reader.load()          # reads new records only
     print(view.line, view.items, view.sessions, view.claims, view.gaps)
 
-Values come from the records on disk alone, without a lock. So they are the same for a run of this process, of another
-one, and of a dead one. An unfinished last line is left for later; an unreadable file is a named gap, never an error.
-An unknown value is None. A protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
+All values come from files on disk, without a lock, so it does not matter which process runs, or whether it died. An
+unfinished last line is read later. An unreadable file becomes a ``Gap``, never an error. An unknown value is None. Each
+protocol implements ``Source``. Source: ``faces.md`` F-REC-4, F-REC-7.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
     T, Protocol = None, object
 
     class Generic:
-        """Stand-in for the class that only a type checker needs."""
+        """Stand-in for ``typing.Generic``, which only a type checker needs and which takes long to import."""
 
         def __class_getitem__(cls, _of):
             return cls
@@ -80,7 +80,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A feature, a task, or a long task as a whole."""
+    """A feature, a task, or a whole long task."""
 
     id: str  # as sessions and claims name it
     name: str  # for people: "Feature #3"
@@ -97,13 +97,13 @@ class Item:
 
     @property
     def is_left(self) -> bool:
-        """True if a run still has to work on it."""
+        """True if a run still has to work on the item."""
         return self.again or self.state in (OPEN, WORKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """A session, an attempt at a task, or a slice; if it has not ended, with the values known so far."""
+    """A session, an attempt at a task, or a slice. If it has not ended, the values are those known so far."""
 
     number: int | None  # of the session; of a slice, its place among them
     item: str | None  # ``None``: no item, as for a cleanup
@@ -125,7 +125,7 @@ class PastSession:
 
     @property
     def line(self) -> str:
-        """The session for a person: item, end, duration and cost."""
+        """The session as one output line: item, result, duration and cost."""
         number = f"{self.number}: " if self.number is not None else ""
         cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
         told = [
@@ -136,13 +136,13 @@ class PastSession:
         return f"Session {number}{self.item or 'no item'}, {self.outcome}; {', '.join(told)}"
 
     def as_json(self) -> JsonObject:
-        """Return the members for an answer in JSON."""
+        """Return the session as an object for a JSON answer."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """A question for a person."""
+    """A pending question for the user."""
 
     kind: str
     message: str
@@ -157,7 +157,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Costs in US dollars; unknown ones are counted separately."""
+    """Costs in US dollars; sessions of unknown cost are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -167,7 +167,7 @@ class Money:
 
     @property
     def known_usd(self) -> float | None:
-        """The known minimum of the costs; None if nothing is known."""
+        """Sum of the known costs in US dollars; None if no cost is known."""
         return None if self.unknown and not self.spent_usd and self.unknown >= self.sessions else self.spent_usd
 
     def __str__(self) -> str:
@@ -177,7 +177,7 @@ class Money:
 
     @classmethod
     def of(cls, sessions: Iterable[PastSession]) -> Money:
-        """Return the costs of these sessions."""
+        """Return the total cost of these sessions."""
         found = [*sessions]
         return cls(
             spent_usd=round(sum(each.cost_usd or 0.0 for each in found), 4),
@@ -189,7 +189,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A record that cannot be read, with the reason; the view does not contain it."""
+    """A file that could not be read, and the reason; its records are missing from the view."""
 
     file: str
     why: str
@@ -197,7 +197,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Present activity of one session, or its last known one."""
+    """Current activity of one session, or its last known activity."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -224,7 +224,7 @@ class Now:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Now:
-        """Build it from a record; a member of another type counts as missing."""
+        """Return the activity in a JSON record. A value of the wrong type counts as missing."""
         who = owner.Owner.from_record(record.get("owner"))
         tokens, budget = record.get("tokens"), record.get("budget")
         left = budget if isinstance(budget, dict) else {}
@@ -240,13 +240,13 @@ class Now:
 
     @property
     def limit_usd(self) -> float | None:
-        """The maximum cost of the session."""
+        """Maximum cost of the session in US dollars; None if unknown."""
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the session for a person: item, step with duration, tokens, cost and cost per minute.
+        """Return the session as one output line: item, step with its duration, tokens, cost and cost per minute.
 
-        Unknown values are left out. For a dead session, show the time at which it was last seen.
+        Unknown values are omitted. For a dead session, the line gives the time at which the session was last seen.
         """
         at = at or clock.now()
         name = f"{self.item or 'session'} ({self.agent})"
@@ -259,12 +259,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Return the cost per minute; empty if it is unknown, and in the first minute."""
+        """Return the session's cost per minute as text; an empty string if unknown or in the first minute."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return its phase and duration, or the end of its wait."""
+        """Return the session's phase and its duration as text, or the end of its wait."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -272,13 +272,13 @@ class Now:
 
     @property
     def tokens_text(self) -> str:
-        """Its tokens so far; empty if unknown."""
+        """Tokens that the session has used so far, as text; empty if unknown."""
         used = self.tokens
         return "" if used is None else f"{_short(used.get('input', 0))} in {_short(used.get('output', 0))} out"
 
     @property
     def cost_text(self) -> str:
-        """Its cost so far, and the limit."""
+        """Cost of the session so far and its limit, as text."""
         if self.cost_usd is None or self.cost_unknown:
             return "cost unknown"
         return f"${self.cost_usd:.2f}" + (f" of ${self.limit_usd:.2f}" if self.limit_usd is not None else "")
@@ -286,7 +286,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """Content of a project's state files; they are replaced whole, and read again when one has changed."""
+    """Content of a project's state files. It is read again as a whole when one of the files changes."""
 
     name: str = ""
     items: tuple[Item, ...] = ()
@@ -300,7 +300,7 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectView:
-    """One project at the moment when its reader looked."""
+    """One project as its reader last saw it."""
 
     kind: Kind
     path: str
@@ -317,41 +317,43 @@ class ProjectView:
 
     @property
     def proven(self) -> int:
-        """The number of proven items."""
+        """Number of proven items."""
         return sum(each.state == PROVEN for each in self.items)
 
     @property
     def checked(self) -> int:
-        """The number of items that are completed but not proven."""
+        """Number of items that are completed but not proven."""
         return sum(each.state == CHECKED for each in self.items)
 
     @property
     def done(self) -> int:
-        """The number of completed items."""
+        """Number of completed items."""
         return self.proven + self.checked
 
     @property
     def counted(self) -> str:
-        """The numbers of proven and, if any, checked items: ``4/7 proven, 2 checked``."""
+        """Numbers of proven and, if any, checked items: ``4/7 proven, 2 checked``."""
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
     def money(self) -> Money:
-        """The costs of all sessions."""
+        """Costs of all sessions of the project."""
         return self.state.money or Money.of(self.sessions)
 
     @property
     def next(self) -> str:
-        """The command to type now; while an agent works, it is a command that only looks."""
+        """The command to type next; while an agent works, a command that only reads."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """Return the questions that this item waits for: its own, and those that stop every session."""
+        """Return the questions that block this item: its own questions, and those that stop every session."""
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the command to type now for an item. A command that the project needs first comes before a session."""
+        """Return the command to type next for an item. A command that the whole project needs first takes
+        precedence.
+        """
         if item.state in DONE:
             return item.next
         if asked := self.asked_of(item):
@@ -362,7 +364,7 @@ class ProjectView:
         return self.next if begins and self.state.comes_first else item.next
 
     def money_by_item(self) -> dict[str, Money]:
-        """Return the costs of the sessions by item."""
+        """Return the total cost of the sessions for each item id."""
         found: dict[str, list[PastSession]] = {}
         for each in self.sessions:
             found.setdefault(each.item or "", []).append(each)
@@ -370,12 +372,14 @@ class ProjectView:
 
     @property
     def is_unreadable(self) -> bool:
-        """True if its state cannot be read, so that the number of proven items is unknown."""
+        """True if the project's state cannot be read, so that the number of proven items is unknown."""
         return bool(self.gaps) and not self.items
 
     @property
     def doing(self) -> str:
-        """Its state in a word or two: a question comes first, then a running session, then an ended one."""
+        """State of the project in one or two words: a pending question comes first, then a running session, then an
+        ended one.
+        """
         if any(each.stops for each in self.state.questions):
             return "needs you"
         if self.several:
@@ -391,7 +395,7 @@ class ProjectView:
 
     @property
     def line(self) -> str:
-        """The project in one line: activity, proven items, costs, and unreadable records."""
+        """The project as one output line: activity, proven items, costs, and unreadable files."""
         parts = [] if self.is_unreadable else [self.doing, self.counted]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
@@ -402,56 +406,58 @@ class ProjectView:
 
 
 class Source(Protocol):
-    """Records of one project, with their meaning: one implementation for each protocol."""
+    """Reader of one project's files; each protocol has its own implementation."""
 
     kind: Kind
     path: str
 
     def home(self) -> str | None:
-        """Return the project's state folder, outside the project, which holds ``now.json`` and the verdicts."""
+        """Return the project's state folder, which is outside the project and contains ``now.json`` and the
+        verdicts.
+        """
         ...
 
     def now(self) -> Sequence[Now]:
-        """Return the records of sessions there, including dead ones."""
+        """Return the activity of the project's sessions, including dead ones."""
         ...
 
     def several(self) -> str | None:
-        """Return the state of a living parallel run in a few words; None if there is none."""
+        """Return the state of the running parallel run in a few words; None if there is no parallel run."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """Return the files whose change means that ``state`` has changed."""
+        """Return the files that determine the project's state; a change of one means that ``state`` has changed."""
         ...
 
     def state(self, read: Read) -> StatePart:
-        """Return the state. Each file is read by ``read``, which handles errors."""
+        """Return the project's state. Each file is read through ``read``, which handles errors."""
         ...
 
     def journals(self) -> Sequence[str]:
-        """Return the histories of sessions, oldest first."""
+        """Return the paths of the session history files, oldest first."""
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return all sessions, after adding these rows to the sessions known ``before``."""
+        """Return all sessions: those known ``before``, updated with these new history rows."""
         ...
 
     def recordings(self) -> Sequence[str]:
-        """Return the ``glob`` patterns of the files in which sessions of agents are recorded."""
+        """Return the ``glob`` patterns of the files in which agent sessions are recorded."""
         ...
 
 
 class Read(Protocol):
-    """Function that reads one state file; if that fails, it records a gap and returns ``otherwise``."""
+    """Function that reads one state file. If reading fails, the function records a gap and returns ``otherwise``."""
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
 
 UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError)
-"""Errors caused by damaged files of any content."""
+"""Exceptions that damaged files of any content can cause."""
 
 
 class ProjectReader:
-    """Reader of one project; a second look reads only new records."""
+    """Reader of one project; each further ``load`` reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -462,7 +468,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """Return the project as it is now; the same object if nothing has changed."""
+        """Return the current view of the project; the same object if nothing has changed."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -480,11 +486,13 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """The project's state folder, outside the project; None if there is none yet."""
+        """The project's state folder, outside the project; None if it does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Return the files in which sessions of agents are recorded, except in folders that lead out of the project."""
+        """Return the files in which agent sessions are recorded, without files that resolve to a path outside the
+        project.
+        """
         import glob
 
         found = (path for pattern in self._source.recordings() for path in sorted(glob.glob(pattern)))
@@ -492,12 +500,12 @@ class ProjectReader:
         return [path for path in found if os.path.realpath(path).startswith(os.path.join(root, ""))]
 
     def chain(self) -> ChainReport | None:
-        """Return the check of the chain of verdicts; None if there are no verdicts."""
+        """Return the result of checking the hash chain of the verdicts; None if there are no verdicts."""
         home = self._source.home()
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the state; read it again if a file was replaced, or if a session started or ended."""
+        """Return the project's state; read it again only if a file was replaced, or if a session started or ended."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -514,7 +522,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Values of several histories together, oldest first; all are read again if one was replaced."""
+    """Combined records of several history files, oldest first. If one file was replaced, all are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -565,14 +573,14 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Return the time as ``0:42`` or ``1:02:22``."""
+    """Return a number of seconds as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
 
 
 def span(seconds: float) -> str:
-    """Return the duration for a person: ``8 s``, ``12 min``, ``3 h 05``."""
+    """Return a duration in readable form: ``8 s``, ``12 min`` or ``3 h 05``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -593,12 +601,12 @@ def text(value: object) -> str | None:
 
 
 def models(value: object) -> str | None:
-    """Return the name of a model, or of several from a list."""
+    """Return a model name, or several names from a list joined by commas."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings of a list; none if it is not a list."""
+    """Return the strings in a list; an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
@@ -608,7 +616,7 @@ def whole(value: object) -> int | None:
 
 
 def amount(value: object) -> float | None:
-    """Return the value if it can be an amount of money or a time, else None."""
+    """Return the value as a float if it is a plausible amount of money or time, else None."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e12 < value < 1e12
     return float(value) if known else None  # type: ignore[arg-type]  # a number by now
 

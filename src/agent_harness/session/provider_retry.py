@@ -1,17 +1,17 @@
-"""Further tries when the provider does not serve the agent, as one table.
+"""Retries of a turn that the provider refused or failed, defined by one table.
 
-    failure       sign                                       waits before further tries, in seconds     then
-    rate_limited  429, a used-up allowance                   as asked, else 1, 2, 4 ..., each <= 300    until its end
-    overloaded    529                                        30, 30, 30                                 paused
-    network       the connection failed                      1, 2                                       error
-    no_response   nothing heard for too long                 0                                          error
-    malformed     an answer that does not parse              0                                          error
-    auth          the key or login is not accepted           none                                       error
-    money         the account has none left                  none                                       error
+    failure       sign                                 waits before retries, in seconds           then
+    rate_limited  429, a used-up allowance             as asked, else 1, 2, 4 ..., each <= 300    until its end
+    overloaded    529                                  30, 30, 30                                 paused
+    network       the connection failed                1, 2                                       error
+    no_response   no output for too long               0                                          error
+    malformed     an answer that cannot be parsed      0                                          error
+    auth          the key or login is not accepted     none                                       error
+    money         the account has no money left        none                                       error
 
-Waits never exceed the session's time limit; a longer one belongs to the run (``supervision/dispatch.py``), and if
-another agent may take over, waits here are short. None of this counts against the feature. Source: features.md
-UAH-374..378, UAH-388, C28, C35.
+A wait never exceeds the session's time limit; longer waits are the run's task (``supervision/dispatch.py``). If another
+agent may take over, waits are short. Retries do not count against the feature. Source: features.md UAH-374..378,
+UAH-388, C28, C35.
 """
 
 import json
@@ -29,14 +29,14 @@ from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):
-    """Reports of a session: to the person who watches, and to the machine-readable record of the protocol."""
+    """Receiver of a session's reports: lines for the user, and records for the protocol's log."""
 
     def say(self, line: str) -> None:
-        """Print one line for the person."""
+        """Print one line for the user."""
         ...
 
     def event(self, event_type: str, **fields: object) -> None:
-        """Write one record; the protocol adds the session and the work item."""
+        """Write one log record; the protocol adds the session and the work item."""
         ...
 
 
@@ -56,7 +56,10 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """One failure: the waits between tries (None: growing, without an end), the session's ending, advice."""
+    """Rule for one kind of provider failure: the waits between retries, the reason if the session ends, and advice.
+
+    ``waits`` of None means growing waits without a limit on their number.
+    """
 
     waits: tuple[float, ...] | None
     ends: str  # the reason of the session's ending
@@ -64,7 +67,7 @@ class RetryRule:
 
 
 ALL_RETRIED = frozenset({"rate_limited", "overloaded", "network", "no_response", "malformed"})
-"""Failures for which a session may stay open, so that a turn is tried again."""
+"""Kinds of provider failure after which a turn may be retried within the session."""
 
 TABLE: Mapping[str, RetryRule] = {
     "rate_limited": RetryRule(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
@@ -81,7 +84,7 @@ TABLE: Mapping[str, RetryRule] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderFailure:
-    """Reason why the provider did not serve a turn."""
+    """Reason why the provider did not complete a turn."""
 
     kind: str
     message: str
@@ -94,12 +97,12 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """The sentence for the person, if no further try is made."""
+        """Message with advice for the user, if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
 def provider_failure(outcome: Outcome) -> ProviderFailure | None:
-    """Return the failure that ended a turn; None if it ended otherwise, well or badly."""
+    """Return the provider failure that ended a turn; None if the turn ended for any other reason."""
     if outcome.reason in ("rate_limited", "finished") and not outcome.ok and (said := _wants_money(outcome)):
         return ProviderFailure(kind="money", message=said)
     if outcome.reason == "rate_limited":
@@ -116,7 +119,7 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line, of the message and the last lines of the turn, that says that the account has no money left."""
+    """Return the line of the turn's output which says that the account has no money left; None if there is none."""
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -149,10 +152,10 @@ def _asked(refused: RateLimited | None) -> float | None:
 
 
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
-    """Return the seconds to wait before the next try, after this number of tries (from 1); None if there is to be
-    none.
+    """Return the seconds to wait before the next retry; None if the turn shall not be retried. ``tries`` counts the
+    tries so far, from 1.
 
-    ``spare``: another agent can take over from one that is refused.
+    ``spare``: another agent can take over from a rate-limited agent.
     """
     if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
@@ -174,7 +177,7 @@ def _ignore_wait(_seconds: float) -> None:
 
 @dataclass
 class ProviderRetry:
-    """Retries of a turn while the provider refuses it and a further try can help."""
+    """Retries of a turn while the provider fails and a retry can help."""
 
     journal: Journal
     stop: Stop
@@ -187,10 +190,10 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Return the outcome of the last try and its failure, if any; ``turn`` gets True if it is a further try.
+        """Run a turn, with retries. Return the outcome of the last try, and its provider failure or None.
 
-        ``kinds`` are the failures after which a further try is made. ``is_enough`` says that the turn left something
-        to verify although it was cut off. A stop request during a wait is in the outcome.
+        ``turn`` gets True for a retry. ``kinds`` are the failures that are retried. ``is_enough`` returns True if the
+        failed turn nevertheless left work to verify. A stop request during a wait is in the outcome.
         """
         self._tries.clear()
         again = False
@@ -214,8 +217,8 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Return the number of such failures in a row; a failure after the agent was served for a while starts a new
-        row.
+        """Return the number of consecutive failures of this kind. The count restarts if the provider served part of the
+        turn.
         """
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1

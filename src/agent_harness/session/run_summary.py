@@ -1,4 +1,4 @@
-"""Summary of one run in a few lines at its end, from the records before and after it.
+"""Summary of one run, printed at its end and computed from the records before and after the run.
 
     proven     2 in this run: #7, #8; 8 of 9 in all
     checked    #9: it passed before the work as well
@@ -7,7 +7,7 @@
     kept       1 rolled back, 1 given back: harness rescue list
     needs you  nothing
 
-It uses nothing from the memory of the run. Source: ``faces.md`` F-RUN-2.
+The summary uses nothing from the run's memory. Source: ``faces.md`` F-RUN-2.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ NAMED = 5
 
 
 class RunSummary:
-    """Summary of one run; create it before the run."""
+    """Summary of one run; the object must be created before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """Return the changes since then; empty if no session has ended and no claim was verified.
+        """Return the summary lines of what changed in the run; empty if no session ended and no claim was verified.
 
-        ``end`` is the reason for the end, from ``needs.end_of``, for a project that can no longer be read.
+        ``end`` is the answer of ``needs.end_of``, used if the project can no longer be read.
         """
         before, after = self._before, self._reader.load()
         sessions = after.sessions[len(before.sessions) :]

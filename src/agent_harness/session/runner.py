@@ -1,10 +1,9 @@
-"""Course of every session, whatever it works on.
+"""The course of every session, whatever kind of work it does.
 
     brief -> turn -> closed? -> cut off? -> ruling -> accepted | fix round | rejected | unfinished
 
-Each turn is under all monitors, and is tried again while the provider does not serve it. This is the only caller of
-``supervise``. Source: docs/architecture.md, "The way of a session"; ``features.md`` C03, sections K, N, Q, R;
-``tasklist.md`` 12.
+Each turn runs under all monitors, and is retried if the provider fails. Only this module calls ``supervise``. Source:
+docs/architecture.md, "The way of a session"; ``features.md`` C03, sections K, N, Q, R; ``tasklist.md`` 12.
 """
 
 import time
@@ -40,7 +39,7 @@ _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_respo
 
 
 PASSES_ONLY_IN_PLACE = "passes_only_in_place"
-"""Code of a finding: the proof fails in a checkout of the work and passes in the folder."""
+"""Code of a finding: the check fails in a checkout of the work but passes in the work folder."""
 
 AGAIN = """\
 Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
@@ -50,7 +49,7 @@ Your last turn was cut off before it ended, by no fault of yours. What you did i
 
 @dataclass(kw_only=True)
 class Turns:
-    """Turns of one session and their sum; one object lives as long as its session."""
+    """All turns of one session, with their accumulated results."""
 
     agent: Agent
     journal: Journal
@@ -84,17 +83,20 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn as a fix round, or as the one in which the agent shows what its claim needs."""
+        """Count the next turn: as the turn in which the agent must demonstrate its claim if ``asked``, else as a fix
+        round.
+        """
         if asked:
             self.so_far = replace(self.so_far, asked=True)
         else:
             self.so_far = replace(self.so_far, fix_rounds=self.so_far.fix_rounds + 1)
 
     def run(self, work: Work[Any, Any], prompt: str) -> Ending | None:
-        """Run the agent on a prompt. Return None if it ended its turn by itself, else why the session ends here.
+        """Run the agent on a prompt. Return None if the agent ended its turn normally, else the reason why the session
+        ends.
 
-        A turn that failed, or that the provider did not serve to its end, counts as ended if the agent has claimed
-        its work in it. The agent's processes are gone when this returns or raises.
+        A turn that failed or was cut off also counts as ended normally if the agent claimed its work in that turn. The
+        agent's processes have exited when this method returns or raises.
         """
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
@@ -150,7 +152,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """Make git's files readable again, under the earlier settings, however the turn ends."""
+        """After the block, however it ends, repair git's files and restore the earlier git settings."""
         try:
             yield
         finally:
@@ -158,23 +160,25 @@ class Turns:
                 self._say("git_put_back", f"The turn left git in disorder: {told}")
 
     def only_here(self) -> str:
-        """Return a text for a rejected agent about work in other work trees and repositories; empty for none."""
+        """Return a note for a rejected agent about its work in other work trees and repositories; empty if there is
+        none.
+        """
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note for a proof that fails only in a checkout, if there are submodules; else an empty text."""
+        """Return a note that submodules are empty in a checkout, if a check failed only there; else an empty string."""
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Report the parts of this session's work that remain although it was rolled back."""
+        """Report which parts of this session's work remain in submodules after a rollback."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Report the parts of this session's work that are in no commit although it is accepted."""
+        """Report which parts of this session's accepted work are not in any commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -187,7 +191,7 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """Record that the agent runs, with a person's messages at the beginning of its prompt."""
+        """Record that the agent's process started, and which user messages its prompt contains."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -229,7 +233,9 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return why the agent is to stop, or None. Report a person's request once; a signal is reported elsewhere."""
+        """Return why the agent must stop, or None. A request by the user is reported once; a signal is reported
+        elsewhere.
+        """
         self.now.tick()
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):
@@ -265,11 +271,11 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 
 
 def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
-    """Run turns of the agent until one of them decides. Exactly one of the work's endings has run by then.
+    """Run turns of the agent until the work is accepted, rejected or unfinished. Return the result of the session.
 
-    A turn that was cut off ends the session, unless the policy has such work verified; then no further turn follows.
-    A rejection that is not final goes back to the agent while fix rounds are left; a claim that lacks only a
-    demonstration is asked for it once.
+    A turn that was cut off ends the session; the policy decides whether its work is still verified. After a rejection
+    that is not final, the agent gets another turn while fix rounds are left. If a claim lacks only a demonstration, the
+    agent is asked for the demonstration once.
     """
     turns.now.phase("preflight")
     try:
@@ -306,4 +312,6 @@ def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
 
 
 JUDGED_WHEN_CUT_OFF = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "over_limit", "error"})
-"""Endings that do not concern the work itself; a person's pause and a refusing provider are never verified."""
+"""Reasons of a cut-off turn after which the work may still be verified. A user's pause or a provider failure is not one
+of them.
+"""

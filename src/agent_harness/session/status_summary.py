@@ -1,4 +1,4 @@
-"""Headline of ``status``, before all details: the same few lines for every kind of project.
+"""First lines of ``status``, in the same form for every kind of project.
 
     shop: 6 of 7 proven. #7 (claude-code): judging 0:42 (suite), 16.8k in 3.9k out, $0.11 of $10.00
     needs you  nothing
@@ -7,7 +7,7 @@
     kept       1 rolled back, 1 given back: harness log sessions
     next       harness run
 
-It imports nothing slow; verdicts are counted as text, without being parsed. Source: ``faces.md`` F-STORY-1.
+To be fast, the module imports nothing slow and counts verdicts without parsing JSON. Source: ``faces.md`` F-STORY-1.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 MOST_CHARACTERS = 60
-"""Length of the one line for status bars."""
+"""Maximum length of the one-line status for status bars."""
 
 PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
-"""States of an item, in the words of all views."""
+"""States of an item, as every view displays them."""
 
 DONE = (PROVEN, CHECKED)
-"""States of completed items; ``verification/grade.py`` has the difference."""
+"""States of completed items; ``verification/grade.py`` explains the difference."""
 
 NOT_REPORTED = "not reported by the agent"
-"""Of a cost that nobody knows."""
+"""Text shown for an unknown cost."""
 
 AT_WORK = "harness log --follow"
 """Command to type while an agent works."""
 
 
 def claims(ledger: str) -> JsonObject:
-    """Return the numbers of verified and rejected claims, without decisions of a person."""
+    """Return the numbers of verified and rejected claims in a verdict file, without the user's own decisions."""
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -49,7 +49,7 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is not proven, each with the reason; only such lines are parsed."""
+    """Return the items whose last accepted claim is checked but not proven, each with the reason."""
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -67,31 +67,33 @@ def checked(ledger: str) -> dict[str, str]:
 
 
 ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"
-"""Reasons why work is kept off the branch: rejected; not verified; a question to a person."""
+"""Reasons why work is kept outside the branch: it was rejected, it was not verified, or a question to the user is
+pending.
+"""
 KEPT_FOR_ANSWER = "kept until a person answers"
 _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
 
 
 def why_kept(outcome: str) -> str:
-    """Return why work of a session with this outcome is kept, if it is."""
+    """Return why the work of a session with this outcome is kept outside the branch."""
     if outcome == KEPT_FOR_ANSWER:
         return ASKED_ABOUT
     return GIVEN_BACK if outcome.startswith(_ENDED_UNJUDGED) else ROLLED_BACK
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """Return the numbers of sessions with kept work, by reason, from the outcomes of these sessions."""
+    """Return how many sessions have work kept outside the branch, by reason."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
 
 def kept_text(found: Mapping[str, int]) -> str:
-    """Return the same for a person."""
+    """Return the numbers of sessions with kept work as text."""
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a history about sessions with kept work; no other line is parsed."""
+    """Yield the rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -127,9 +129,10 @@ def lines(
     untaken: Mapping[str, Any] | None = None,
     checked: int = 0,
 ) -> list[str]:
-    """Return the lines; ``doing`` is the present activity, ``asks`` are the items for a person.
+    """Return the first lines of ``status``.
 
-    ``untold`` are messages that did not arrive, ``untaken`` are sessions that no collector has taken.
+    ``doing`` is the current activity and ``asks`` are the items that need the user. ``untold`` are notifications that
+    were not delivered. ``untaken`` describes sessions that were not exported.
     """
     first = f"{name}: {counted_words(proven, total, checked)}." if total else f"{name}: no tasks or features yet."
     rows = [
@@ -150,12 +153,12 @@ def lines(
 
 
 def counted_words(proven: int, total: int, checked: int) -> str:
-    """Return the numbers of proven and checked items."""
+    """Return the numbers of proven and checked items as text."""
     return f"{proven} of {total} proven{f', {checked} checked' if checked else ''}"
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the number of messages that did not arrive, with the last of them."""
+    """Return the number of notifications that were not delivered, and the error of the last one."""
     from agent_harness.kernel import clock
 
     last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"
@@ -165,7 +168,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return the number of sessions that no collector has taken, and the command that exports them."""
+    """Return the number of sessions that no collector received, and the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -176,7 +179,9 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return everything in at most ``MOST_CHARACTERS``: the name is cut first, a number never."""
+    """Return the status in at most ``MOST_CHARACTERS`` characters. A long project name is shortened; numbers are
+    not.
+    """
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
     room = max(MOST_CHARACTERS - len(rest), 1)
     short = name if len(name) <= room else f"{name[: room - 1]}~"
@@ -187,19 +192,19 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
-    """Return the lines, or the first of them and the command that shows the others."""
+    """Return all lines, or the first ``most`` lines and the command that shows all."""
     if everything or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids in one line, or the first of them and the number of others."""
+    """Return the ids in one line; of a long list only the first ``most`` ids and the number of the others."""
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"
 
 
 def labelled(label: str, text: str) -> str:
-    """Return a row with a label of fixed width."""
+    """Return an output line with a label of fixed width."""
     return f"{label:<10} {text}"

@@ -1,14 +1,14 @@
-"""State of a repository at the end of a turn, for every kind of work: facts in, answers out.
+"""Checks and repairs of a repository at the end of a turn, for every kind of work.
 
-    branch, descent   work lands on the original branch, on top of its commit, wherever the agent left HEAD; from a
-                      rewritten history the turn's own changes are taken, never the dropped ones
-    operation         a merge, rebase or the like that the turn began belongs to it: reported, and set aside
-    elsewhere         other work trees and repositories below the project are in no commit; they are reported
-    git's own files   unreadable files, stale locks, settings and hooks are restored, and reported
-    settings          other changes of the person's git are reported, with the old value and the command to undo
+    branch, history    work is placed on the original branch, on top of its commit, wherever the agent left HEAD
+    rewritten history  only the turn's own changes are taken, not the commits that the turn dropped
+    operation          an unfinished merge, rebase or similar that the turn began is reported and set aside
+    elsewhere          other work trees and repositories below the project are in no commit; they are reported
+    git's own files    unreadable files, stale locks, settings and hooks are restored and reported
+    settings           other changed git settings are reported, with the old value and the command to undo the change
 
-A protocol tells where its work began, and the ref or folder for removed work. Source: ``docs/recovery.md``, "The end
-of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
+A protocol passes the commit at which its work began, and the ref or folder for removed work. Source:
+``docs/recovery.md``, "The end of a turn"; ``tasklist.md`` 11.3; features.md C25, C31.
 """
 
 import os
@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Reason why a person has to act first, and the command for it."""
+    """A problem that the user must fix before work can continue, and the command that fixes it."""
 
     reason: str
     command: str
@@ -77,9 +77,9 @@ class Block:
 
 
 def refuse_replaced(before: Git, base: str | None) -> None:
-    """Raise ``UnsafeTree`` if the repository of ``before`` is gone, lies elsewhere, or lacks the commit ``base``.
+    """Raise ``UnsafeTree`` if the turn removed or moved the repository, or if the commit ``base`` is missing.
 
-    Only a person can restore it, and no work is verified on another history.
+    Only the user can restore the repository. No work is verified on another history.
     """
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
@@ -103,14 +103,16 @@ def refuse_replaced(before: Git, base: str | None) -> None:
 
 
 def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str], bool]) -> str | None:
-    """Return the commit that work is put on: its own one if that descends from the base, else the base."""
+    """Return ``commit`` if it descends from ``base``, otherwise ``base``: the commit on top of which the work is
+    placed.
+    """
     if base is None or (commit is not None and descends(base, commit)):
         return commit
     return base
 
 
 class Way(NamedTuple):
-    """Way of HEAD back to the original branch: the branch, its new commit, and commits that would become
+    """Plan for returning HEAD to the original branch: the branch, its new commit, and commits that would become
     unreachable.
     """
 
@@ -122,7 +124,9 @@ class Way(NamedTuple):
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """Return the way from ``head`` to the original branch, which is at ``tip`` now; None if nothing moved."""
+    """Return the plan that returns ``head`` to the original branch, whose current commit is ``tip``. Return None if
+    nothing moved.
+    """
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
     if not moved and not rewritten:
@@ -132,13 +136,13 @@ def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Call
 
 
 HISTORY = "history_conflict"
-"""Code of work that cannot be verified because it conflicts with commits that its history dropped."""
+"""Code of work that cannot be verified because it conflicts with commits that the turn removed from the history."""
 MOST_COMMITS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history, on top of the commit at which it began."""
+    """Changes of a turn that rewrote the history, moved on top of the commit at which the turn began."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -146,7 +150,7 @@ class OnBeginning:
 
     @property
     def brought_back(self) -> str:
-        """The files that are restored, in a few words; empty for none."""
+        """List of the restored files as short text; empty if there are none."""
         return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
 
 
@@ -159,10 +163,11 @@ def on_beginning(
     start: str | None = None,
     leave: Callable[[bytes], bool] = lambda path: False,
 ) -> OnBeginning:
-    """Return what ``files`` changed since the history of ``tip`` left that of ``base``, merged into ``start``.
+    """Merge the turn's own changes into the state at its beginning, after the turn rewrote the history.
 
-    ``start`` is the base with what a person had not committed, by default the base itself. ``leave`` says which paths
-    stay as they are, whatever the merge comes to.
+    The turn's changes are the differences of ``files`` from the newest commit that both histories share. ``start`` is
+    the base with the user's uncommitted changes, by default the base itself. Paths for which ``leave`` returns True are
+    not changed.
     """
     since = _newest_kept(git, base, tip) if tip else None
     found = Merged(tree=git.tree_of(files)) if since == base else merged(git, start or base, since, files)
@@ -174,10 +179,9 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit on the line of ``base`` that ``tip`` still has: itself, recreated, or with the same
-    files.
+    """Return the newest commit of ``base``'s history that ``tip`` still has: unchanged, recreated, or with equal files.
 
-    An amended or rebased commit keeps its author and the author's time.
+    An amended or rebased commit is recognized by its author and the author's time.
     """
     found = git.text("merge-base", base, tip, check=False) or None
     now = _line(git, found, tip)
@@ -193,7 +197,7 @@ def _newest_kept(git: Git, base: str, tip: str) -> str | None:
 
 
 class _CommitOfLine(NamedTuple):
-    """A commit with its origin."""
+    """A commit with its tree, author, times and message."""
 
     sha: str
     tree: str
@@ -204,7 +208,7 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """Return the commits of ``tip`` that ``since`` does not have, oldest first."""
+    """Return the commits that ``tip`` has and ``since`` does not, oldest first."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -214,7 +218,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the paths to restore that are occupied by something else, which no commit would hold."""
+    """Return the paths of files to restore at which something else exists that no commit would contain."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -229,7 +233,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the work of a turn cannot be put on the commit at which it began, as told to whoever did it."""
+    """Return why the turn's work cannot be placed on the commit at which the turn began; None if it can."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -243,7 +247,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``, in words for the person and the agent."""
+    """Result of ``come_home``: a text for the user and the agent, and the refs that keep removed commits."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -259,13 +263,14 @@ def come_home(
     leave: Callable[[bytes], bool] = lambda path: False,
     ends: bool = False,
 ) -> Returned | None:
-    """Make HEAD name the original branch again, and the branch a commit on top of ``base``.
+    """Check out the original branch again, and move the branch to a commit that is ``base`` or descends from it.
 
-    Commits of the agent that descend from ``base`` stay on the branch. ``keep`` creates a ref for each other one.
-    Then the turn's changes are uncommitted work, and dropped commits are restored, with ``start`` and ``leave`` as
-    for ``on_beginning``. In a conflict nothing happens. With ``ends`` no file changes at all, since all of them are
-    rolled back. Return None if nothing moved. Raise ``UnsafeTree`` if another work tree has the branch. Safe to
-    repeat after a crash.
+    The agent's commits that descend from ``base`` stay on the branch. For each other commit, ``keep`` creates a ref.
+    The turn's changes then become uncommitted work, and commits that the turn dropped are restored. ``start`` and
+    ``leave`` work as in ``on_beginning``. With ``ends`` no file changes, because all changes are rolled back anyway.
+
+    Return None, and change nothing, if nothing moved or the changes conflict. Raise ``UnsafeTree`` if another work tree
+    has checked out the branch. Safe to repeat after a crash.
     """
     head = git.look()
     tip = branch_tip(git, branch, head)
@@ -311,11 +316,11 @@ def _short(branch: str) -> str:
 
 
 OPERATION = "operation_unfinished"
-"""Code of work that cannot be verified because an operation of git is unfinished."""
+"""Code of work that cannot be verified because a git operation is unfinished."""
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the unfinished operation, or its conflicts, as told to the one who left it; None if there is none."""
+    """Return the unfinished git operation, or the unresolved conflicts, in the repository; None if there are none."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -330,7 +335,9 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return the same in one sentence about the finished turn."""
+    """Return a sentence about the git operation or conflict that the finished turn left behind; None if there is
+    none.
+    """
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -339,7 +346,7 @@ def left_unfinished(git: Git) -> str | None:
 
 
 def _unmerged(git: Git) -> list[bytes]:
-    """Return the files with a conflict in the index, as a stash that does not apply leaves it."""
+    """Return the files that have a conflict in the index."""
     rows = git.run("ls-files", "--unmerged", "--full-name", "-z", "--", ":/").split(b"\0")
     return [*dict.fromkeys(row.partition(b"\t")[2] for row in rows if row)]
 
@@ -350,7 +357,9 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Move git's files of an operation into ``folder``: the work stays, and no operation is pending."""
+    """Move the state files of an unfinished git operation into ``folder``, so that no operation is pending. The work
+    stays.
+    """
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
         path = git.git_dir() / name
@@ -361,9 +370,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the obstacle that a run would meet before its first turn, as the person's git does now; None if there is
-    none.
-    """
+    """Return the git problem because of which a run would end before its first turn; None if there is none."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -375,7 +382,7 @@ def _damaged(git: Git) -> Block | None:
 
 
 def _misled(git: Git) -> Block | None:
-    """Return the setting of the repository that makes its work tree bare or another folder."""
+    """Return the problem if a git setting declares the repository bare or names another work tree; else None."""
     found = git.settings()
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
@@ -390,7 +397,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the extension because of which git refuses the repository."""
+    """Return the problem if git refuses the repository because of an unknown extension setting; else None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -420,7 +427,7 @@ _KNOWN_EXTENSIONS = frozenset(
 
 
 class Elsewhere(NamedTuple):
-    """Place whose files are in no commit of this work tree."""
+    """Another work tree or repository, whose files are not in any commit of this work tree."""
 
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
@@ -429,16 +436,16 @@ class Elsewhere(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The place and its kind."""
+        """Path and kind of the other work tree or repository, as text."""
         if self.branch is None:
             return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """Return the other work trees of the repository, and the repositories among ``paths``, which end in a slash.
+    """Return the repository's other work trees, and the separate repositories among ``paths``, which end in a slash.
 
-    Without ``paths``, ask git for them. Submodules are part of the project and are left out.
+    Without ``paths``, git lists them. Submodules are part of the project and are left out.
     """
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
@@ -483,7 +490,9 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the commit of a repository's HEAD if a file tells it, else the content of HEAD."""
+    """Return the commit that a repository has checked out, read from its files; if not found, the content of its
+    HEAD.
+    """
     folder = entry
     if os.path.isfile(entry):
         folder = os.path.join(os.path.dirname(entry), text_of(entry).removeprefix("gitdir:").strip())
@@ -492,19 +501,23 @@ def _commit_at(entry: str) -> str:
 
 
 def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tuple[Elsewhere, ...]:
-    """Return the places that are new, or have another commit or other files, since ``before``."""
+    """Return the other work trees and repositories that are new or changed since ``before``."""
     known = {*before}
     return tuple(each for each in now if each not in known)
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a text for a rejected agent about places that are new or changed since ``before``; empty for none."""
+    """Return a note for a rejected agent about work in other work trees or repositories since ``before``; empty if
+    there is none.
+    """
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a text for accepted work about the places and submodule changes that it leaves out; empty for none."""
+    """Return a note about the other repositories and submodule changes that accepted work does not include; empty if
+    there are none.
+    """
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which it has not committed" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
@@ -514,9 +527,9 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return, for each submodule by path, its checked-out commit and the tree of its present files.
+    """Return each submodule's checked-out commit and the tree of its current files, by path.
 
-    Each is read under the harness's settings, like any repository.
+    Each submodule is read with the harness's git settings, like any repository.
     """
     if not git.is_repository or not os.path.lexists(git.top() / ".gitmodules"):
         return {}
@@ -535,35 +548,35 @@ def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
 def changed_inside(
     before: Mapping[str, tuple[str | None, str]], now: Mapping[str, tuple[str | None, str]]
 ) -> list[str]:
-    """Return the submodules whose files have changed since ``before``."""
+    """Return the submodules whose commit or files have changed since ``before``."""
     return [path for path, found in now.items() if before.get(path) != found]
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a text for a rollback, which changes nothing inside these submodules; empty for none."""
+    """Return a note that a rollback changes nothing inside these submodules; empty if there are none."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes, which no commit here can contain."""
+    """Return the submodules with uncommitted changes, which no commit of this repository can contain."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 _OWN_AFFAIRS = re.compile(r"(branch|gc|maintenance|lfs|submodule|remote\..*\.fetch)\b|info/|shallow$|objects/")
-"""Settings that everyday commands of git write."""
+"""Pattern of the settings and files that everyday git commands write."""
 
 
 def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[str]:
-    """Return one line for each difference: the setting, its old value, and the command that restores it."""
+    """Return one line for each changed git setting: its name, its old value, and the command that restores it."""
     return [_told_setting(key, before.get(key, []), now.get(key, []), shared_dir) for key in changed_keys(before, now)]
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return scope and key of each changed setting, without those that everyday commands of git write."""
+    """Return the scope and key of each changed git setting, without settings that everyday git commands write."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -588,9 +601,9 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore git's own files that the turn has damaged, and the repository's settings and hooks. Return a report.
+    """Restore git's own files, settings and hooks that a turn changed. Return one report line for each.
 
-    Replaced files are kept. Settings that everyday commands of git write stay.
+    Replaced files are kept. Settings that everyday git commands write are not restored.
     """
     if before is None:
         return []
@@ -614,7 +627,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return the present settings, for a comparison after a turn; None outside of git, or if git fails."""
+    """Return the current git settings, to compare them after a turn; None outside git, or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:
@@ -622,7 +635,7 @@ def settings_of(git: Git) -> Settings | None:
 
 
 def told_settings(git: Git, before: Settings | None) -> list[str]:
-    """Return ``changed_settings`` since ``before``."""
+    """Return one line for each git setting that has changed since ``before``."""
     now = settings_of(git) if before else None
     if not before or now is None:
         return []

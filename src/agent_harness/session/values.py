@@ -1,12 +1,13 @@
-"""Frozen values that load fast: the features of ``dataclasses`` without the fifteen modules that it loads.
+"""Immutable value classes that load fast: a replacement for ``dataclasses``, which imports fifteen modules.
 
     if TYPE_CHECKING:
         from dataclasses import dataclass, field, fields, replace
     else:
         from agent_harness.session.values import dataclass, field, fields, replace
 
-For modules that commands with a fast start load. Values are created by keyword, equal if their members are, and never
-changed; ``dataclasses.replace``, ``fields`` and ``asdict`` accept them as well. A class has no base class.
+The classes are for modules that commands with a fast start load. Values are created with keyword arguments, and are
+equal if their members are equal. ``replace``, ``fields`` and ``asdict`` of ``dataclasses`` accept them too. A value
+class has no base class.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _MadeAnew:
 
 
 class ValueMember:
-    """One member of a class of values."""
+    """Name, type and default of one member of a value class."""
 
     __slots__ = ("default", "name", "type")
 
@@ -47,19 +48,21 @@ def field(*, default_factory: Callable[[], Any]) -> Any:
 
 
 def dataclass(*, frozen: bool, kw_only: bool, slots: bool = False) -> Callable[[type], type]:
-    """Return a decorator that makes a class one of values: see the module. Raise ``ValueError`` for other options."""
+    """Return a decorator that turns a class into an immutable value class. Raise ``ValueError`` for unsupported
+    options.
+    """
     if not (frozen and kw_only):
         raise ValueError("values are frozen, and made by keyword")
     return _with_slots if slots else _completed
 
 
 def fields(value: Any) -> tuple[ValueMember, ...]:
-    """Return the members of a value, or of its class, in order."""
+    """Return the members of a value or value class, in order of definition."""
     return value.__members__
 
 
 def replace(value: Any, /, **changes: Any) -> Any:
-    """Return a copy with other members."""
+    """Return a copy of a value with some members changed."""
     known = {each.name: getattr(value, each.name) for each in value.__members__}
     return type(value)(**(known | changes))
 
@@ -74,7 +77,9 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Return ``made``, or the class itself, with the methods of values; members and defaults are those of ``cls``."""
+    """Add the value methods to ``made``, by default to ``cls`` itself, and return it. The members are those of
+    ``cls``.
+    """
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())
     names = [each.name for each in members]
@@ -105,7 +110,7 @@ def _completed(cls: type, made: Any = None) -> Any:
 
 
 def _init(made: type, members: tuple[ValueMember, ...]) -> Any:
-    """Return the initializer. No text is compiled: that would take longer than creating some hundred values."""
+    """Return the ``__init__`` function of a value class. No source text is compiled, because compiling takes longer."""
     defaults = {each.name: each.default for each in members if each.default is not _REQUIRED}
     factories = {name: each.factory for name, each in defaults.items() if isinstance(each, _MadeAnew)}
     setters = [(each.name, vars(made)[each.name].__set__) for each in members] if "__slots__" in vars(made) else ()
@@ -142,7 +147,7 @@ def _again(cls: type, members: dict[str, Any]) -> Any:
 
 
 class _Twin:
-    """Fields of a class like this one for ``dataclasses``, created on demand."""
+    """Descriptor that provides ``__dataclass_fields__`` for the ``dataclasses`` functions, created on demand."""
 
     def __get__(self, _instance: object, owner: type) -> Any:
         import dataclasses

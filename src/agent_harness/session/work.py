@@ -1,4 +1,4 @@
-"""Port of a protocol for one piece of work, the differences between kinds of work, and the values of both.
+"""The interface of one piece of work, which each protocol implements, and the differences between kinds of work.
 
     kind      fix rounds   rate limit   cut off      unfinished work
     feature   3            waits        handed off   a local WIP commit, continued by the next session
@@ -8,9 +8,9 @@
     task      2            ends         verified     all of it is rolled back, kept in a rescue ref
     slice     0            ends         verified     stays; the checkpoint has its progress
 
-All of them have the five monitors, the retry table for providers, the transcript, the recording and the budget. If
-the table says "ends", the run or scheduler waits, and holds nothing meanwhile. Source: docs/architecture.md, "The way
-of a session".
+All kinds have the five monitors, the retry table for providers, the transcript, the recording and the budget. If the
+table says "ends" for a rate limit, the session ends and the run or scheduler waits without holding a lock. Source:
+docs/architecture.md, "The way of a session".
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """One row of the table; a protocol's settings replace ``fix_rounds``."""
+    """Rules for one kind of work; a protocol's settings may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -56,21 +56,21 @@ POLICIES: Mapping[str, Policy] = {
 
 
 class Judgement(Protocol):
-    """Answer of a protocol's judge to one claim."""
+    """A protocol's verdict on one claim."""
 
     @property
     def accepted(self) -> bool:
-        """True if the work is proven."""
+        """True if the work is accepted."""
         ...
 
     @property
     def final(self) -> bool:
-        """True if it is rejected for good; otherwise the agent may repair it in a fix round."""
+        """True if the rejection is final; otherwise the agent may fix the work in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if only the required demonstration is missing; the agent is asked once, in addition to the fix
+        """True if only a required demonstration is missing. The agent is then asked once, in addition to the fix
         rounds.
         """
         ...
@@ -83,9 +83,14 @@ JudgementT = TypeVar("JudgementT", bound=Judgement)
 class Ending:
     """Reason why a session ends before its work is accepted or rejected.
 
-    ``reason``: one of ``Outcome.reason``, or ``error`` (the agent failed and left nothing to verify), ``refused``,
-    ``overloaded``, ``rate_limited`` (the provider did not serve it), ``no_claim`` (it ended well and claims nothing)
-    or ``no_evidence`` (it was asked to show what its claim needs, and did not).
+    ``reason`` is a value of ``Outcome.reason`` or one of these:
+
+        error          the agent failed and left nothing to verify
+        refused        the provider refused the agent
+        overloaded     the provider was overloaded
+        rate_limited   the provider limited the request rate
+        no_claim       the agent ended normally without claiming its work
+        no_evidence    the agent was asked to demonstrate its claim and did not
     """
 
     reason: str
@@ -96,7 +101,7 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSoFar:
-    """Result of the session's earlier turns, for the brief of the next one."""
+    """Accumulated result of the session's earlier turns."""
 
     fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
@@ -111,12 +116,12 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """The model for the record of the session, or a list of several."""
+        """The model used in the session, or a list if there were several."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
     def round(self) -> int:
-        """The number of the turn: 0 for the first one of the session."""
+        """Number of the current turn: 0 for the first turn of the session."""
         return self.fix_rounds + self.asked
 
 
@@ -130,7 +135,7 @@ def _ignore_process(_process: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """One turn as a protocol wants it: the agent's brief, and the callbacks."""
+    """A turn that the protocol requests: the brief for the agent, and callbacks."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
@@ -141,48 +146,50 @@ class TurnRequest:
 
 
 class Work(Protocol[Ended_co, JudgementT]):
-    """One piece of work of a protocol: a feature, a cleanup, a plan, a task's attempt, a slice."""
+    """One piece of work of a protocol: a feature, a cleanup, a plan, an attempt at a task, or a slice."""
 
     @property
     def name(self) -> str:
-        """The name for people: "Feature #3", "task-001"."""
+        """Name of the work for messages: "Feature #3", "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """The row of the table, with the fix rounds from the settings."""
+        """Rules for this kind of work, with the number of fix rounds from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt of the first turn, or of a fix round after this ruling."""
+        """Return the prompt: for the first turn if ``ruling`` is None, else for a fix round after this verdict."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return one turn with this prompt."""
+        """Return the request for a turn with this prompt."""
         ...
 
     def claimed(self) -> bool:
-        """Return True if the agent says that it is done, although its turn was cut off or failed."""
+        """Return True if the agent claimed that the work is done, although its turn was cut off or failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Return the verdict on the work after a turn; None if nothing is claimed. Only the harness decides it."""
+        """Verify the work after a turn and return the verdict; None if the agent claimed nothing."""
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the end of a session whose item was closed, or whose checkpoint vanished, while the agent worked;
-        else None.
+        """Return the session's result if its item was closed, or its checkpoint vanished, during the turn; else
+        None.
         """
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Finish proven work."""
+        """Finish accepted work and return the session's result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Finish work that is rejected, for good or after its last fix round."""
+        """Finish work that is rejected with no fix round left, and return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Finish other work: hand it off, release it, or leave it as it is."""
+        """Finish work that was neither accepted nor rejected, and return the session's result. Depending on the policy,
+        the work is handed off, rolled back or left in place.
+        """
         ...

@@ -1,1 +1,1 @@
-"""Commands that set up a machine and its clients and report problems; and the rule for repeated options."""
+"""Commands that set up a machine and its agent clients, report problems, or manage several projects."""

@@ -1,4 +1,4 @@
-"""``harness agents``: agents found here, and the one a run would take; ``harness limits``: refused accounts."""
+"""``harness agents`` lists the agents found on this machine; ``harness limits`` lists rate-limited accounts."""
 
 import json
 import os
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @click.command(short_help="Show the agents that are installed here.", epilog="Example:  harness agents --json")
 @json_option
 def agents(as_json: bool) -> int:
-    """Show the agents on this machine: version, the oldest known to work, whether it is signed in, what it can do.
+    """Show the agents on this machine: version, oldest supported version, sign-in state and abilities.
 
-    Also which extras are installed, and which agent a run without --agent takes. Reads no key, asks no provider:
-    whether a key or a login is still accepted shows only in a run.
+    The list also names the installed extras, and the agent that a run without --agent uses. The command reads no key
+    and contacts no provider, so only a run shows whether a key or login is still valid.
     """
     from agent_harness.agents import discovery
 
@@ -59,7 +59,7 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the version, compared with the known ones; None for an agent without a program."""
+    """Return the agent's version and the oldest supported version as text; None for an agent that is not a program."""
     if agent.program is None:
         return None
     if agent.too_old:
@@ -68,7 +68,9 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting of the feature project here, and its folder."""
+    """Return the agent setting and the folder of the current feature project; (None, None) if there is no such
+    project.
+    """
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import root
 
@@ -100,10 +102,10 @@ Examples:
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
-    """Show which accounts their provider refuses, until when, and on whose report. Every run asks this clock.
+    """Show which accounts their provider refuses, until when, and which run reported it. Every run checks this list.
 
-    Also show accounts with fewer agents since a refusal. With --host: show how many agents, also per account, and
-    runs of checks may run at once on this machine, and which ones run.
+    Accounts whose number of agents is reduced after a refusal are listed too. With --host: show the limits on
+    concurrent agents (also per account) and check runs on this machine, and which of them are running.
     """
     if ctx.invoked_subcommand:
         return 0
@@ -136,7 +138,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
 
 
 def _throttles() -> list[dict[str, Any]]:
-    """Return the accounts with a reduced number of agents since a refusal."""
+    """Return the accounts whose number of agents is still reduced after a refusal."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
@@ -177,7 +179,9 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the input tokens of its agents, if there is a limit."""
+    """Return the input tokens per minute that an account's agents use, and the limit; empty if the account has no
+    limit.
+    """
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host import throttles
 
@@ -201,9 +205,9 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="Every limit in force.")
 @json_option
 def clear(account: str | None, everything: bool, as_json: bool) -> int:
-    """Lift the limit of an account, or of the one that a client has here.
+    """Lift the rate limit of an account. ACCOUNT may also be the name of an agent client.
 
-    The next run tries at once, a run that waits goes on, and a long task that it blocks is due again.
+    The next run tries the account immediately, waiting runs continue, and blocked long tasks become due again.
     """
     from agent_harness.kernel.rate_limits import LimitClock
 
@@ -228,7 +232,9 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account for a name: a known account, else that of the client with this name, else the name itself."""
+    """Return the account for a name: a known account, else the account of the client with this name, else the name
+    itself.
+    """
     from agent_harness.kernel.rate_limits import LimitClock
 
     if named in LimitClock().throttled() or any(each.account == named for each in LimitClock().all()):
@@ -240,4 +246,4 @@ def _account(named: str) -> str:
 
 
 _WORKERS = {"claude": "claude-code", "codex": "codex", "codex-cli": "codex", "kimi": "kimi", "kimi-cli": "kimi"}
-"""Name of a client on the command line of a long task → kind of agent with the same account."""
+"""Map from the worker names of ``lth`` to the kind of agent that uses the same account."""

@@ -1,7 +1,7 @@
-"""``harness completion``: a script for a shell that completes commands and options without starting Python.
+"""``harness completion``: a shell script that completes commands and options without starting Python.
 
-Only values that are known where the command is typed (ids, the options of a question, agents) come from ``harness
-__complete``, on the fast path. ``faces.md`` F-HELP-3.
+Only values that depend on the current project (ids, options of a question, agents) come from a call of ``harness
+__complete``. ``faces.md`` F-HELP-3.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ complete -c lth -f -a '(__harness_complete)'
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell: at most 400 lines, and the same for the same program."""
+    """Return the completion script for a shell: at most 400 lines, and always identical for the same harness
+    version.
+    """
     rows = [row for path, found in walk().items() for row in _rows(path, found)]
     if shell == "fish":
         cases = [f"        case {shlex.quote(key)}\n            echo {shlex.quote(words)}" for key, words in rows]
@@ -145,10 +147,10 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--install", is_flag=True, help="Write it into the shell's own completion folder.")
 def completion(shell: str, install: bool) -> int:
-    """Print a script that completes commands, options and ids in a shell.
+    """Print a shell script that completes commands, options and ids.
 
-    --install writes it into the shell's own folder; no start-up file is touched. bash looks there where the package
-    bash-completion is installed, zsh only into the folders of its fpath; the line for either is said.
+    --install writes the script into the shell's completion folder and changes no start-up file. bash reads that folder
+    if the package bash-completion is installed, zsh only if the folder is in its fpath; the command prints what to add.
     """
     text = script(shell)
     if not install:

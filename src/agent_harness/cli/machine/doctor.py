@@ -1,4 +1,4 @@
-"""``harness doctor``: checks the requirements of the harness, and names the command that fixes a problem."""
+"""``harness doctor``: checks the requirements of the harness, and prints a command that fixes each problem."""
 
 import json
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 FULL_BYTES = 1 << 20
-"""Bytes below which a state and its backup may not fit any more."""
+"""Free disk space in bytes below which a state file and its backup may no longer fit."""
 LOW_BYTES = 64 << 20
 OLD_LOCK_SECONDS = 60.0
 ONE_RUN_SECONDS = 30.0
@@ -37,9 +37,9 @@ SIGNS = {"ok": "ok", "warning": "!!", "wrong": "XX"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of one check; ``fix`` is the command that fixes it, ``mend`` in JSON answers.
+    """Result of one check. ``fix`` is the command that fixes the problem; its JSON key is ``mend``.
 
-    ``repair`` does the safe repair for `--fix`: it touches only the harness's own files, and removes nothing.
+    ``repair`` performs the safe repair for `--fix`: it changes only the harness's own files, and deletes nothing.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CheckResult:
     repair: Callable[[], object] | None = field(default=None, compare=False)
 
     def as_json(self) -> JsonObject:
-        """Return the members of the JSON record."""
+        """Return the check result as a JSON object."""
         told = {"name": self.name, "state": self.state, "message": self.message, "mend": self.fix}
         return {**told, "safe": self.repair is not None}
 
@@ -64,10 +64,10 @@ Examples:
 @click.option("--fix", is_flag=True, help="Do the safe repairs: only in the harness's own files, nothing is removed.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
-    """Check Python, git, the agents, rate limits, and the project, list or long task here.
+    """Check Python, git, the agents, rate limits, and the project or long task in this folder.
 
-    Exit code 0 if nothing is wrong (no XX; a line with !! is advice and stops no run), 4 if something is; with --fix,
-    after the repairs. Without --fix nothing is changed.
+    Lines with XX are errors; lines with !! are advice and stop no run. Without --fix nothing is changed. Exit code: 0
+    if there is no XX, else 4; with --fix, this applies to the state after the repairs.
     """
     found = list(everything())
     repaired = list(_repaired(found)) if fix else []
@@ -94,7 +94,7 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Do every safe repair, and yield what was done, or why not."""
+    """Run every safe repair, and yield for each what was repaired or why the repair failed."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -107,7 +107,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield every check, requirements first."""
+    """Yield the results of all checks: first the machine's requirements, then the project."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -157,7 +157,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that a client that starts its commands in a login shell finds ``harness``."""
+    """Check that an agent client whose login shell runs commands can find ``harness`` on PATH."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -180,7 +180,7 @@ def _command() -> CheckResult:
 
 
 def disk(folder: str) -> CheckResult:
-    """Check that a state can still be written: a full disk stops every verb."""
+    """Check that the disk has room for a state file. A full disk makes every command fail."""
     try:
         found = os.statvfs(folder)
     except OSError as error:
@@ -225,7 +225,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the lock, and check that it excludes a second one."""
+    """Take the project lock, and check that a second lock attempt fails while the lock is held."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -260,9 +260,9 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks that start another Python or package, which do nothing once that is gone.
+    """Return a warning about hooks that start another or older harness installation.
 
-    Codex trusts a hook by its text: there a person installs them again, and trusts them.
+    There is no automatic repair for Codex, because Codex must trust changed hooks again.
     """
     from agent_harness.hooks import install
 
@@ -273,7 +273,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the missing extra of the chosen one, limits in force, and the user's state folder."""
+    """Check the agents, the missing extra of the selected agent, rate limits in force, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -306,14 +306,14 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """Return the command that installs an extra, if a problem is that it is missing."""
+    """Return the command that installs the missing extra named in a problem text; None if no extra is missing."""
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
 
 
 def sandbox() -> CheckResult:
-    """Check the sandbox of agents and checks on this machine, and name its limits."""
+    """Check which sandbox for agents and checks works on this machine, and name its limits."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -329,7 +329,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Report the resource limits of an agent or a check, and how they are enforced."""
+    """Report the resource limits of an agent or a check, and how the limits are enforced."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -349,7 +349,7 @@ def folder(path: str) -> Iterator[CheckResult]:
 
 
 def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
-    """Check git in the project: repository, identity, unfinished operations, stale locks."""
+    """Check git in the project: repository, identity, unfinished operations and stale lock files."""
     from agent_harness.kernel.git import Git, repair
     from agent_harness.session import turn_end
 
@@ -384,9 +384,9 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the error of a git that does not find the work tree under the repository's settings; None if it does.
+    """Return the error if git, with the repository's own settings, does not find the work tree; None if git finds it.
 
-    The command runs no program that these settings name.
+    The git commands run no program that these settings name.
     """
     for words in _PLAIN:
         done = subprocess.run(
@@ -404,11 +404,11 @@ _PLAIN = (
     ["git", "for-each-ref", "--count=1", "--format=%(refname)"],
     ["git", "-c", "core.fsmonitor=false", "ls-files", "--", ":(literal).git"],
 )
-"""Commands that read the settings, the refs, the index."""
+"""Git commands that read the settings, the refs and the index."""
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Check that git has an identity for commits here."""
+    """Check that git knows the user's email address, so that it can commit here."""
     words = ["git", "config", "user.email"]
     done = subprocess.run(
         words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
@@ -426,7 +426,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check a feature project: settings, state, features, and obstacles to its sessions."""
+    """Check a feature project: its settings, state and features, and anything that would stop a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -434,7 +434,7 @@ def feature_project(path: str) -> Iterator[CheckResult]:
 
 
 def long_task(path: str) -> Iterator[CheckResult]:
-    """Check a long task, as ``lth health`` does."""
+    """Check a long task as ``lth health`` does."""
     from agent_harness.protocols.longtask.api import LongTask
 
     for each in LongTask(path).health()[0]["checks"]:
@@ -445,7 +445,7 @@ def long_task(path: str) -> Iterator[CheckResult]:
 
 
 def codex_trust(path: str) -> Iterator[CheckResult]:
-    """Check that Codex trusts the harness's hooks, if they are registered and Codex is installed."""
+    """Check that Codex trusts the harness's hooks, if Codex is installed and the hooks are registered."""
     from agent_harness.hooks import codex_trust as trusting
     from agent_harness.hooks import install
 
@@ -465,11 +465,11 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
 
 
 def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check that commands of Codex find the same programs as the harness, by making Codex run one.
+    """Check that a command run by Codex finds the same ``python3`` as the harness.
 
-    A model server on loopback asks for the command, so that no network and no model takes part. Codex has a separate
-    home meanwhile, with only those of the user's settings that concern the environment of commands. A difference is
-    wrong if a run uses Codex, else advice.
+    Codex really runs the command, but its model is a scripted server on loopback, so no network is used. Codex gets a
+    temporary home with only the user's settings for the environment of commands. A difference is an error if a run uses
+    Codex, else advice.
     """
     from agent_harness.agents import discovery
 
@@ -491,7 +491,9 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last line of a command that Codex runs as in a turn; None if it did not run it."""
+    """Return the last output line of a shell command that Codex ran in a turn; None if Codex did not run the
+    command.
+    """
     from agent_harness.agents.base import Brief
     from agent_harness.agents.codex import command
     from agent_harness.agents.usage import printed_objects
@@ -531,7 +533,9 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Serve a model on loopback that asks for one command, during the block. Yield its address."""
+    """Start a scripted model server on loopback that requests one shell command; yield its URL and stop the server
+    after the block.
+    """
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")
     words = [sys.executable, "-m", "agent_harness.testing.model_server", "--scripts", str(scripts)]

@@ -1,4 +1,4 @@
-"""Commands about workers of other machines: ``harness worker`` and ``harness engine``."""
+"""Commands for workers on other machines: ``harness worker`` and ``harness engine``."""
 
 from __future__ import annotations
 
@@ -60,12 +60,14 @@ def worker(
     places: str | None,
     min_free_mb: int,
 ) -> int:
-    """Take jobs of runs on other machines, and execute them in workspaces here.
+    """Take jobs from runs on other machines, and execute each in a workspace on this machine.
 
     On SIGTERM or Ctrl-C, running jobs stop at a safe point, are saved, and are retried on another worker. Anyone who
-    can submit jobs to the namespace can run code here as this user; only jobs of a matching --remote are taken.
+    can submit jobs to the Temporal namespace can run code here as this user. Only jobs of a matching --remote are
+    taken.
 
-    Exit code: 0 left in order, 2 the command line, 4 no server, git or extra, 5 the folder has a worker, 130.
+    Exit code: 0 stopped by a signal, 2 wrong usage, 4 no server, git or extra, 5 another worker uses the folder, 130
+    interrupted.
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
@@ -110,7 +112,7 @@ def worker(
     epilog="Example:  harness engine check temporal://127.0.0.1:7233",
 )
 def engine() -> None:
-    """Check the server, the workers of a pool, and the remote."""
+    """Check the server, the workers of a pool, and the git remote."""
 
 
 @engine.command(
@@ -124,9 +126,9 @@ Examples:
 @click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of the remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
-    """Reach the server, ask for its workers, and push and delete a ref at the remote of the project here.
+    """Connect to the server, list its workers, and push and delete a test ref on the git remote of this project.
 
-    Exit code: 0 a run would find all of it, 2 the address, 4 something is missing.
+    Exit code: 0 everything that a run needs was found, 2 the address is invalid, 4 something is missing.
     """
     from agent_harness.engines.address import with_exchange
 

@@ -1,4 +1,4 @@
-"""``harness fleet``: many projects on one machine that share one number of agents."""
+"""``harness fleet``: commands for many projects on one machine that share one limit on the number of agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Examples:
   harness fleet why ~/src/shop""",
 )
 def fleet() -> None:
-    """Start and share runs over the projects of fleet.yaml: agents by priority and weight, budgets by the day."""
+    """Start the runs of all projects in fleet.yaml. Agents are shared by priority and weight; budgets apply per day."""
 
 
 def _roster_file(named: str | None) -> str:
@@ -38,7 +38,7 @@ def _roster_file(named: str | None) -> str:
 @_file
 @json_option
 def list_(file: str | None, as_json: bool) -> int:
-    """Show the projects, their priority, weight and workers, and invalid rows."""
+    """Show the fleet's projects with priority, weight and workers, and the invalid rows of fleet.yaml."""
     from agent_harness.fleet import roster
 
     found = roster.read(_roster_file(file))
@@ -57,7 +57,9 @@ def list_(file: str | None, as_json: bool) -> int:
 @_file
 @json_option
 def status(file: str | None, as_json: bool) -> int:
-    """Show each project: state, agents and share, proven items; those that need you first. Reads snapshots only."""
+    """Show each project's state, number of agents, share and proven items; projects that need you come first. Reads
+    only snapshots.
+    """
     from agent_harness.fleet import roster
     from agent_harness.fleet import status as of_fleet
 
@@ -82,9 +84,10 @@ Examples:
 @_file
 @click.option("--once", is_flag=True, help="One round: start what is due, and leave.")
 def run(file: str | None, once: bool) -> int:
-    """Start runs if there is work, share the agents, restart runs that died; end no run.
+    """Start runs in projects that have work, share the agents among them, and restart crashed runs. Never ends a run.
 
-    Exit code: 0 left on a signal (the runs go on), 3 a setting is wrong, 5 another supervisor runs, 7 no roster.
+    Exit code: 0 stopped by a signal (the runs continue), 3 a setting is wrong, 5 another supervisor runs, 7 there is no
+    fleet.yaml.
     """
     from agent_harness.fleet import roster
     from agent_harness.fleet.supervisor import FleetSupervisor
@@ -100,7 +103,7 @@ def run(file: str | None, once: bool) -> int:
 
 @fleet.command(short_help="Start no new runs.", epilog="Example:  harness fleet pause")
 def pause() -> int:
-    """Make the supervisor start nothing new; running work goes on."""
+    """Stop the supervisor from starting new runs; running work continues."""
     from agent_harness.fleet import status as of_fleet
     from agent_harness.kernel import files
 
@@ -128,7 +131,7 @@ def resume() -> int:
 @click.argument("path")
 @_file
 def add(path: str, file: str | None) -> int:
-    """Add a row to fleet.yaml; comments stay."""
+    """Add a project to fleet.yaml; comments in the file are kept."""
     from agent_harness.fleet import roster
 
     show(roster.change(_roster_file(file), path, add=True))
@@ -139,7 +142,7 @@ def add(path: str, file: str | None) -> int:
 @click.argument("path")
 @_file
 def remove(path: str, file: str | None) -> int:
-    """Remove the row of a project from fleet.yaml; the project and its run do not change."""
+    """Remove a project from fleet.yaml. The project and its current run do not change."""
     from agent_harness.fleet import roster
 
     show(roster.change(_roster_file(file), path, add=False))
@@ -150,7 +153,7 @@ def remove(path: str, file: str | None) -> int:
 @click.argument("path")
 @_file
 def why(path: str, file: str | None) -> int:
-    """Show the share of one project, and what limits it."""
+    """Show how many agents one project gets, and what limits that number."""
     from agent_harness.fleet import roster, supervisor
 
     for line in supervisor.why(roster.read(_roster_file(file)), os.path.realpath(os.path.expanduser(path))):

@@ -1,4 +1,4 @@
-"""``harness hooks install|uninstall|print`` for people, and ``harness hook EVENT`` for clients."""
+"""``harness hooks install|uninstall|print``, used by people, and ``harness hook EVENT``, called by agent clients."""
 
 import json
 import os
@@ -27,9 +27,11 @@ Examples:
   harness hooks uninstall --client codex""",
 )
 def hooks() -> None:
-    """Register the hooks with Claude Code or Codex, so that a session continues until its task list is proven done.
+    """Register the hooks with Claude Code or Codex, so that an agent session continues until its task list is proven
+    done.
 
-    Hooks do nothing if no task list is active. The Claude Code plugin carries the same hooks; use one of the two.
+    The hooks do nothing if no task list is active. The Claude Code plugin contains the same hooks; use only one of the
+    two.
     """
 
 
@@ -42,7 +44,9 @@ def hooks() -> None:
 @click.option("--trust", is_flag=True, help="Codex: trust them too, without asking.")
 @json_option
 def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
-    """Write the hooks into the client's settings; all other entries stay. Codex runs them only once you trust them."""
+    """Write the hooks into the client's settings and keep all other entries. Codex runs the hooks only after you trust
+    them.
+    """
     from agent_harness.hooks import install as installing
 
     answer = installing.install(client, _scope(user), _project(), os.environ)
@@ -60,7 +64,7 @@ def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
 @scope_option
 @json_option
 def uninstall(client: str, user: bool, as_json: bool) -> int:
-    """Remove the harness's hooks; all other entries stay."""
+    """Remove the harness's hooks from the client's settings and keep all other entries."""
     from agent_harness.hooks import install as installing
 
     answer = installing.uninstall(client, _scope(user), _project(), os.environ)
@@ -85,7 +89,7 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
 @client_option
 @json_option
 def print_(client: str, as_json: bool) -> int:
-    """Show what `install` would add, to be pasted by hand."""
+    """Show what `install` would add to the client's settings, so that you can paste it manually."""
     from agent_harness.hooks import install as installing
 
     text = installing.snippet(client)
@@ -97,9 +101,9 @@ def print_(client: str, as_json: bool) -> int:
 @click.command(short_help="Answer one event of a client.", epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
-    """Answer one event (stop, session-start, subagent-stop, teammate-idle); its payload is read from stdin.
+    """Answer one hook event (stop, session-start, subagent-stop, teammate-idle); its JSON payload is read from stdin.
 
-    This is what the hook scripts run. Exit 0, or 2 to keep a teammate at work.
+    The hook scripts call this command. Exit code: 0, or 2 to keep a teammate working.
     """
     from agent_harness.hooks import dispatch
 
@@ -110,7 +114,9 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report a usage error to a person; a client gets exit status 0, since another one would mean "go on"."""
+    """Report an unknown event. A user at a terminal gets an error; a client gets exit status 0, since it takes any
+    other status as "continue".
+    """
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
     show(message, err=True)
@@ -122,7 +128,7 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose settings a client reads: that of the task list here or above, else the current one."""
+    """Return the folder whose client settings apply: that of the task list here or above, else the current folder."""
     from agent_harness.kernel import root
 
     try:
@@ -133,7 +139,7 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return (True if Codex trusts the hooks, None if it was not asked; a note for the person)."""
+    """Return True if Codex trusts the hooks, or None if Codex was not asked; and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex skips these hooks without a word until you have trusted them: {codex_trust.HINT}"

@@ -1,4 +1,4 @@
-"""``harness notify``: targets of notifications, and a test of them."""
+"""``harness notify``: manages the targets of notifications and sends test messages."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Examples:
 @json_option
 @click.pass_context
 def notify(context: click.Context, as_json: bool) -> None:
-    """Notify you outside of the terminal when a question waits, a run has ended, or all is proven.
+    """Notify you outside the terminal when a question waits, a run has ended, or all items are proven.
 
-    `webhook:URL` and `command:PROGRAM` are built in; every other address is one of apprise (Slack, Discord, mail,
-    ntfy and 170 more; extra `notify`). These are your settings, not a project's: an agent cannot change them. Secrets
-    come from the environment: ${NAME}. Without a command: show the targets and their events.
+    `webhook:URL` and `command:PROGRAM` are built in. Any other address is passed to apprise (Slack, Discord, mail, ntfy
+    and 170 more; needs the extra `notify`). The settings are per user, not per project, so an agent cannot change them.
+    Write secrets as environment variables: ${NAME}. Without a subcommand, the targets and their events are shown.
     """
     if context.invoked_subcommand is not None:
         return
@@ -76,7 +76,7 @@ def _hours(quiet: tuple[int, int]) -> str:
 @click.argument("target")
 @json_option
 def add(target: str, as_json: bool) -> int:
-    """Add TARGET: webhook:URL, command:PROGRAM, or an address of apprise."""
+    """Add a notification TARGET: webhook:URL, command:PROGRAM, or an apprise address."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify add")
@@ -88,7 +88,7 @@ def add(target: str, as_json: bool) -> int:
 @click.argument("target")
 @json_option
 def remove(target: str, as_json: bool) -> int:
-    """Remove TARGET; give it as it was added."""
+    """Remove a notification TARGET; type it exactly as it was added."""
     from agent_harness.views.notify import sending
 
     _refuse_agents("harness notify remove")
@@ -111,7 +111,7 @@ def remove(target: str, as_json: bool) -> int:
 )
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
-    """Set the events of notifications, and the quiet hours."""
+    """Set which events send notifications, and the quiet hours."""
     from agent_harness.views.notify import notices, sending
 
     _refuse_agents("harness notify set")
@@ -137,7 +137,7 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
 @notify.command(short_help="Send a test message to all targets.", epilog="Example:  harness notify test")
 @json_option
 def test(as_json: bool) -> int:
-    """Send a message to all targets, and show each answer."""
+    """Send a test message to every target, and show each target's answer."""
     from agent_harness.kernel import clock
     from agent_harness.views.notify import sending
 
@@ -175,9 +175,9 @@ def test(as_json: bool) -> int:
 @notify.command(short_help="Check all projects once.", epilog="Example:  harness notify check")
 @json_option
 def check(as_json: bool) -> int:
-    """Check all projects once and send what is new; this also finds a run that was killed.
+    """Check all projects once and send new notifications; this also reports a run that was killed.
 
-    For cron and timers: `harness notify install` prints the lines.
+    Intended for cron and systemd timers: `harness notify install` prints the lines.
     """
     from agent_harness.kernel import trusted_state
     from agent_harness.views.notify import notices
@@ -203,9 +203,7 @@ def check(as_json: bool) -> int:
 
 @notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")
 def install() -> int:
-    """Print lines for cron, or a timer of systemd, that run `harness notify check` every ten minutes. Changes
-    nothing.
-    """
+    """Print a cron line, and a systemd timer, that run `harness notify check` every ten minutes. Changes nothing."""
     import shutil
 
     program = shutil.which("harness") or f"{sys.executable} -m agent_harness.cli.main"

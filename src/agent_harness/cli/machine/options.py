@@ -1,6 +1,7 @@
-"""Rule for repeated options: an option that names several things repeats and takes commas, any other is given once.
+"""Rule for repeated options of click commands: a list option may be repeated or use commas; any other option may be
+given once.
 
-It is for the commands that click reads; ``cli.verbs`` has the same rule for the others.
+``cli.verbs`` implements this rule for the commands that do not use click.
 """
 
 import os
@@ -12,7 +13,7 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Option that names several things: repeated, or with commas. An existing path is one thing."""
+    """Click option with several values: repeated, or separated by commas. The path of an existing file is not split."""
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -26,7 +27,7 @@ class Several(click.Option):
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """Return the parser of a command, changed to refuse an option of one value that is given again."""
+    """Return the command's parser, changed to refuse a single-value option that is given twice."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -43,7 +44,7 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """Return the command, and all of a group, each with such a parser."""
+    """Change a command, and all subcommands of a group, to refuse repeated single-value options. Return the command."""
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

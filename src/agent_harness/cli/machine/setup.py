@@ -1,8 +1,7 @@
-"""``harness setup``: agent, kind of project, hooks and a first run, step by step; ``harness uninstall``: removal from
-a project.
+"""``harness setup`` prepares a project step by step; ``harness uninstall`` removes the harness from a project.
 
-Steps that are done already are skipped, so that both can be repeated. Without a terminal nothing is asked: with
-``--yes`` the defaults are taken, else they print the plan.
+Both commands skip steps that are already done, so they can be repeated. Without a terminal they ask nothing: with
+``--yes`` they use the defaults, otherwise they only print the plan.
 """
 
 import json
@@ -44,9 +43,9 @@ Examples:
 def setup(
     *, yes: bool, kind: str | None, spec: Path | None, agent: str | None, wants_hooks: bool | None, as_json: bool
 ) -> int:
-    """Find an agent, create a task list or plan a project here, register the hooks, and name the next command.
+    """Find an agent, create a task list or plan a feature project here, register the hooks, and print the next command.
 
-    Existing files stay as they are. Without a terminal and without --yes it changes nothing and prints the plan.
+    Existing files are not changed. Without a terminal and without --yes, the command only prints the plan.
     """
     if spec is not None and kind not in (None, "features"):
         raise UsageError("--spec is for --kind features", hint="harness setup --help")
@@ -64,7 +63,7 @@ def setup(
 
 @dataclass
 class _Walk:
-    """Steps of the set-up, each with its state: ``done``, ``there``, ``left``, ``planned``."""
+    """The set-up steps done so far, each with its state: ``done``, ``there``, ``left`` or ``planned``."""
 
     yes: bool
     asks: bool
@@ -76,13 +75,13 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Return True if a step is to be done: by the person's answer on a terminal, with ``--yes``, else False."""
+        """Return True if a step shall be done: by the user's answer on a terminal, otherwise only with ``--yes``."""
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
 
     def agent(self, spec: str | None) -> None:
-        """Report the agent that works here, or the requirement that is missing."""
+        """Report which agent a run would use here, or what is missing to start an agent."""
         from agent_harness.agents import discovery, registry
         from agent_harness.cli.machine.agents import settings_here
 
@@ -99,7 +98,7 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Create a task list or plan a project in this folder, unless there is one."""
+        """Create a task list or plan a feature project in this folder, unless a project exists."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -136,7 +135,7 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """Offer `git init` if there is no repository, and say what is lost without one."""
+        """Offer to run `git init` if there is no repository, and say what does not work without one."""
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -167,7 +166,7 @@ class _Walk:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hooks(self, wanted: bool | None) -> None:
-        """Register the hooks with each installed client; they act on task lists only."""
+        """Register the hooks with each installed client, if there is a task list here."""
         from agent_harness.agents.registry import CLIENTS
 
         clients = [client for program, client in CLIENTS.items() if shutil.which(program)]
@@ -204,7 +203,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Return the next command."""
+        """Print and return the command to type after the set-up."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -238,7 +237,9 @@ def _in_repository() -> bool:
 
 
 BOOKKEEPING = ("base", "candidates", "checkpoints", "verify", "before-pull", "incoming")
-"""Folders below ``refs/harness`` that hold no work; a name that was taken has a number behind it."""
+"""Folders below ``refs/harness`` that contain no work. A folder name may end with a number if the plain name was
+taken.
+"""
 _REFS = "refs/harness/"
 
 
@@ -255,11 +256,11 @@ Examples:
 @click.option("--rescues", is_flag=True, help="Also delete rescued work, which is kept in git.")
 @json_option
 def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bool) -> int:
-    """Remove the harness from PROJECT: hooks, MCP entries, ignored lines, refs, state, plan and logs.
+    """Remove the harness from PROJECT: hooks, MCP entries, ignore rules, refs, state, plan and logs.
 
-    Work of people and agents is not deleted: plan, logs and state move to a folder outside the project, which is
-    printed. Commits and rescued work stay. Refused while a session runs. Remove the package itself the way you
-    installed it: pip, pipx, uv.
+    No work is deleted: plan, logs and state move to a folder outside the project, whose path is printed. Commits and
+    rescued work stay. The command is refused while a session runs. Remove the package itself the way you installed it:
+    pip, pipx or uv.
     """
     found = _Removal.at(folder, rescues=rescues)
     rows = list(found.rows())
@@ -296,7 +297,9 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for the project at or above a folder, of one kind or of two side by side."""
+        """Return the removal for the project at or above a folder. A task list and a feature project in one folder are
+        removed together.
+        """
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
         from agent_harness.protocols.tasklist import api as tasklist
@@ -316,11 +319,11 @@ class _Removal:
 
     @property
     def way_back(self) -> str:
-        """The command that restores plan and logs."""
+        """Shell command that restores the plan and the logs."""
         return f"cp -a {shlex.quote(f'{self.target}/project')}/. {shlex.quote(self.root)}"
 
     def rows(self) -> Iterator[JsonObject]:
-        """Yield the action for each part, in words."""
+        """Yield a description of each removal step, for the preview."""
         for client, path in self._hooks():
             yield {"how": "take out", "what": f"hooks of {client}: {self._name(path)}"}
         for name in self._mcp_entries():
@@ -355,7 +358,7 @@ class _Removal:
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 
     def carry_out(self) -> None:
-        """Carry it out, under the locks of the project; the files by which the project is found go last."""
+        """Remove the harness under the project's locks. The files that identify the project are moved last."""
         from agent_harness.hooks import install
         from agent_harness.kernel.lock import Lock
 
@@ -410,7 +413,7 @@ class _Removal:
         return [path for path in found if path and os.path.isdir(path)]
 
     def _ignored(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each file of ignore rules, with the harness's lines that it may hold."""
+        """Yield each git ignore file, with the lines that the harness may have added to the file."""
         excluded = [line for each in self._traces.values() for line in each["excluded"]]
         shown = [line for each in self._traces.values() for line in each["gitignore"]]
         if self._git is not None:
@@ -425,7 +428,7 @@ class _Removal:
         return own_output.forget(path, lines, printed=True, write=write)
 
     def _refs(self) -> tuple[list[str], list[str]]:
-        """Return the harness's private refs: those without work, and those that hold work."""
+        """Return the harness's private git refs in two lists: refs without work, and refs that contain work."""
         if self._git is None or not self._alone:
             return [], []
         found = sorted(self._git.refs_below(_REFS))
@@ -434,7 +437,7 @@ class _Removal:
         return [ref for ref in found if folders[ref] in BOOKKEEPING], work
 
     def _has_neighbours(self) -> bool:
-        """Return True if another project of the harness uses this repository, in another work tree or folder."""
+        """Return True if another harness project uses this repository, in another work tree or folder."""
         from agent_harness.kernel import root
         from agent_harness.kernel.git.locate import text_of
 
@@ -472,7 +475,7 @@ class _Removal:
         return os.path.join(self.root, ".mcp.json")
 
     def _mcp_entries(self) -> list[str]:
-        """Return the servers in the project's ``.mcp.json`` that are `harness mcp`."""
+        """Return the names of the servers in the project's ``.mcp.json`` that run `harness mcp`."""
         from agent_harness.kernel.json import jsontext
 
         try:
@@ -492,7 +495,7 @@ class _Removal:
 
 
 def _is_ours(server: Any) -> bool:
-    """Return True if a client's entry of an MCP server starts `harness mcp`."""
+    """Return True if a client's MCP server entry starts `harness mcp`."""
     if not isinstance(server, dict) or not isinstance(server.get("command"), str):
         return False
     words = [server["command"], *(each for each in server.get("args") or [] if isinstance(each, str))]

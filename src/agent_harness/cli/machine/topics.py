@@ -1,4 +1,4 @@
-"""``harness help TOPIC``: help for a person who does not know the command yet. Source: ``faces.md`` 8."""
+"""``harness help TOPIC``: help pages for users who do not know yet which command they need. Source: ``faces.md`` 8."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ Claude Code or Codex on PATH is used by default. Name others:
 )
 @click.argument("topic", required=False)
 def help_(topic: str | None) -> int:
-    """Read about a topic: start, night, questions, undo, agents, commands, exit-codes.
+    """Show help on a topic: start, night, questions, undo, agents, commands, exit-codes.
 
-    The name of a command gives the help of that command.
+    If TOPIC is the name of a command, the command's help is shown.
     """
     from agent_harness.cli.app import COMMANDS, in_panels
 

@@ -1,9 +1,9 @@
-"""Commands of the two programs with the words that may follow them: one walk over the parsers' tables.
+"""All commands of ``harness`` and ``lth`` with their options and arguments, collected from the parsers.
 
-    walk()["harness run"].options["--agent"]      ->  values that are found where it is typed
+    walk()["harness run"].options["--agent"]      ->  the kind of values that the option completes
 
-Shell completion, ``docs/commands.md`` and the man pages are made from it, so that no command has a second list of its
-options. ``faces.md`` F-HELP-3, F-HELP-4.
+Shell completion, ``docs/commands.md`` and the man pages are generated from this data, so options are defined only once.
+``faces.md`` F-HELP-3, F-HELP-4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_harness.cli.backlog import WRITTEN
 from agent_harness.cli.verbs import OneOf, Program, Subcommand, option_row
 
 ITEMS, AGENTS, OPTIONS, FILES = "items", "agents", "options", "files"
-"""Kinds of values that are known only where the command is typed."""
+"""Kinds of completion values that depend on the current project or folder."""
 
 _ASKED = {
     **dict.fromkeys(("--feature", "--item", "--depends"), ITEMS),
@@ -29,7 +29,7 @@ _ASKED = {
     "--choose": OPTIONS,
 }
 _WORDS = {("export", "--to"): WRITTEN}
-"""Known values of options that accept others as well."""
+"""Suggested values of options that also accept other values."""
 
 _PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
@@ -49,7 +49,7 @@ _TAKES_TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandWords:
-    """Words that may follow one command, and the text of its help."""
+    """Options, arguments and help text of one command."""
 
     verbs: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...] | str | None] = field(default_factory=dict)  # value: words, a kind, or none
@@ -62,7 +62,9 @@ class CommandWords:
 
 
 def walk() -> dict[str, CommandWords]:
-    """Return the words by command, as it is typed: ``harness task claim``, ``lth run``."""
+    """Return the options and help of every command; the keys are command lines such as ``harness task claim`` or ``lth
+    run``.
+    """
     return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
 
 

@@ -1,6 +1,6 @@
-"""Running the checks: the interpreter and environment they get, the run itself, and what is believed of it.
+"""Runs the checks: selects their interpreter and environment, executes them, and validates their test reports.
 
-execution     one command on one commit, in a checkout of our own
-environment, linked_paths what it runs in, the interpreter included
-testreport, plugin/      what it says, and whether that agrees with what our pytest plugin saw
+execution                   runs one command on one commit, in a checkout made by the harness
+environment, linked_paths   the environment of a run, including its interpreter
+testreport, plugin/         reports of a run, compared with what the harness's pytest plugin recorded
 """

@@ -1,10 +1,9 @@
-"""The variables and the home folder that a check is given.
+"""Environment variables and temporary home folder of a check.
 
-A check has a home made anew: it holds a git identity, and links to what build tools have fetched and to the toolchains
-of the person. No settings of a tool are there, no state of a program, and nothing else that an agent may have left in
-the person's home: what a check needs is in the commit, or is a dependency. A person who wants checks to have the real
-home names it in ``sandbox.writable``. ``CI`` is ``true`` unless the person has set it, so that tools which watch by
-default, or ask, run once and end.
+Each check gets a new home. It contains a git identity, and links to the user's toolchains and to the caches of build
+tools. It contains no settings and nothing else that an agent may have left in the user's home. To give checks the real
+home, the user adds it to ``sandbox.writable``. ``CI`` is ``true`` unless the user has set it, so that tools which would
+watch files or ask questions run once and exit.
 """
 
 import os
@@ -53,10 +52,11 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return the variables of a check whose home is made in ``folder``, which the check knows as ``inside``.
+    """Return the environment variables of a check, and create its home in ``folder``, which the check sees as
+    ``inside``.
 
-    ``shielded``: no agent could change git's settings of the user. ``plain``: as in a person's own shell, without what
-    only checks are told.
+    ``shielded``: agents cannot change the user's git settings. ``plain``: leave out variables that only checks get,
+    such as ``CI``.
     """
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
@@ -73,8 +73,8 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return the parts of the person's hidden folders that a check may see: the links of its own home, and git's
-    settings.
+    """Return the hidden files and folders of the user's home that a check may see: the targets of its home's links, and
+    git's settings.
     """
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
@@ -83,9 +83,9 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the person's folders by their names below a check's home.
+    """Return the user's folders, each with its name below a check's home.
 
-    ``places`` are the bases that variables have moved.
+    ``places`` are base folders, such as ``.cache``, that environment variables have moved.
     """
     return [(name, f"{places[base]}{name[len(base) :]}" if base else f"{real}/{name}") for name, base in _PARTS]
 

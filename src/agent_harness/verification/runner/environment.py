@@ -1,9 +1,9 @@
-"""The environment that tests run in: which interpreter, which programs, which variables, which import folders.
+"""Environment in which tests run: interpreter, programs, environment variables and import folders.
 
-``resolve`` is called before the agent starts, while nothing in the project's folder can have been bent by it, and its
-answer is used for every run of the session. So the agent cannot choose another interpreter. It runs as the same user
-and can change the environment that judges it: what is installed is looked at before the agent starts, and compared
-before its work is judged (``installed.py``). Source: features.md C54; ``docs/decisions/judge-a-commit.md``.
+``resolve`` runs before the agent starts, so the agent cannot influence its result, which is used for every run of the
+session. The agent runs as the same user and could change installed packages. So installed files are recorded before the
+agent starts, and compared before its work is verified (``installed.py``). Source: features.md C54;
+``docs/decisions/judge-a-commit.md``.
 """
 
 import os
@@ -37,7 +37,7 @@ ALWAYS = ("git", "sh")  # programs that every judgement stands on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnvironment:
-    """Everything about a run that does not come from the commit."""
+    """Everything about a test run that does not come from the commit."""
 
     root: Path  # the project
     base: str | None = None  # the commit before the work, of which checkouts of the work have the history
@@ -61,13 +61,15 @@ class RunEnvironment:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Folders inside the project from which code may come: package folders and what is lent."""
+        """Folders inside the project from which code may be imported: package folders and folders linked into
+        checkouts.
+        """
         libraries = [path for found in self.interpreters.values() for path in found.library]
         return (*self.sites, *libraries, *(str(self.root / link) for link in self.links))
 
     @property
     def tools(self) -> dict[str, str]:
-        """Versions of Python and pytest in which the first of the commands runs, if they can be seen."""
+        """Versions of Python and pytest that the first command uses, if known."""
         found = next(iter(self.interpreters.values()), None)
         names = (name.name for site in (found.sites if found else ()) for name in Path(site).glob("pytest-*.dist-info"))
         pytest = next((name.removeprefix("pytest-").removesuffix(".dist-info") for name in names), "")
@@ -75,23 +77,26 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the entries of the package folders that stand for the project; mapping only ever leads to the
-        checkout.
+        """Return the entries of the package folders that point into the project; imports through them are redirected to
+        the checkout.
         """
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Return this environment as tests may run in it now, and the findings about its changes.
+        """Compare the installed files with those before the agent. Return the environment for further runs, and the
+        findings.
 
-        ``frees`` says of a path whether a person has released it. Plugins of pytest that came are not loaded. Where
-        compiled code of a runner is new and cannot be written again, every run compiles its own.
+        ``frees`` returns True for a path whose changes the user has allowed. New pytest plugins are not loaded. If
+        changed bytecode of a test runner cannot be compiled again, each run compiles its own bytecode.
         """
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with what counts as installed before; ``begins`` when an agent starts now."""
+        """Return this environment with the recorded state of the installed files. If ``begins`` is set, an agent starts
+        now and the state is recorded anew.
+        """
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
         if (before.interpreters, before.closed) != (now.interpreters, now.closed):
@@ -103,9 +108,9 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment, or one that also knows the interpreter of a command that was missing before.
+        """Return this environment, extended by the interpreter of a command that did not exist before.
 
-        A project whose first session makes its virtual environment has none beforehand.
+        This happens if the project's virtual environment is created in the first session.
         """
         if command.head in self.interpreters:
             return self
@@ -118,29 +123,34 @@ class RunEnvironment:
         return replace(self, interpreters={**self.interpreters, command.head: found}, programs=programs)
 
     def python_of(self, command: Command, said: str) -> str:
-        """Return the interpreter of a command, or an empty text.
+        """Return the path of a command's interpreter; an empty string if unknown.
 
-        A shell's interpreter is the one that it ``said``, if that was known before.
+        For a shell command, this is the interpreter that the run reported (``said``), if the interpreter was known
+        before.
         """
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
 
     def words(self, command: Command, cwd: Path) -> list[str]:
-        """Return the command's words with its program as it was found before the agent started."""
+        """Return the command's words, with its program replaced by the one found before the agent started."""
         if not command.words:
             return []
         started = self.programs.get(command.head, command.head)
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a path such as ``.venv/bin/python`` from the project if the checkout does not have it."""
+        """Return a relative program path such as ``.venv/bin/python`` as a path in the project if the checkout lacks
+        the file.
+        """
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
             return word
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the variables of one run: the program's folder first on PATH, imports led to the checkout."""
+        """Return the environment variables of one run. The program's folder comes first on PATH, and imports lead to
+        the checkout.
+        """
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
         if found and command.launched:
@@ -159,9 +169,9 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return the ``PYTHONPATH`` of a run: these folders, then those of the command, else of the person.
+    """Return the ``PYTHONPATH`` of a run: the folders ``first``, then those of the command, or else the user's.
 
-    What leads into the project's folder leads into the checkout instead, if there is one.
+    Folders inside the project are replaced by those of the checkout, if there is a checkout.
     """
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
@@ -182,11 +192,11 @@ def resolve(
     starts_python: Callable[[str, str], bool] = lambda _command, _folder: True,
     looks: bool = True,
 ) -> RunEnvironment:
-    """Find what the commands will start, ask their interpreters where things are, and record digests.
+    """Find the programs and interpreters that the commands will start, and record digests of the installed files.
 
-    Call it before the agent starts. ``commands`` may still hold ``{test_file}``. A program that is not there is no
-    error here; the run says so. What is installed is looked at for those that may start an interpreter: now if
-    it ``looks``, else when the environment has ``begun``.
+    It must be called before the agent starts. ``commands`` may contain ``{test_file}``. A missing program is not an
+    error here; the run reports it. Installed files are recorded for commands that may start Python: now if ``looks`` is
+    set, else by ``RunEnvironment.begun``.
     """
     place = Path(root).absolute()
     variables = plain_variables()
@@ -227,15 +237,15 @@ def resolve(
 
 
 def own_environments(root: Path, asked: Interpreters) -> list[Interpreter]:
-    """Return the virtual environments that lie in a project under one of their usual names."""
+    """Return the virtual environments inside the project that have one of the usual names."""
     found = [f"{name}/bin/python" for name in _OWN_ENVIRONMENTS if (root / name / "pyvenv.cfg").exists()]
     return [each for word in found if (each := asked.behind(parse(word), root))]
 
 
 def plain_variables() -> dict[str, str]:
-    """Return the variables of every run.
+    """Return the environment variables that every run gets.
 
-    Entries of PATH that depend on the current folder are left out: they would lead into the checkout.
+    Relative entries of PATH are removed, because they would lead into the checkout.
     """
     variables = scrubbed_environment()
     search = variables.get("PATH", os.defpath).split(os.pathsep)
@@ -243,18 +253,18 @@ def plain_variables() -> dict[str, str]:
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return whether a person has released something that is installed: by its path in the project, or by an absolute
-    one.
+    """Return a function that tells if the user has allowed changes of an installed file, given its project or absolute
+    path.
     """
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
 
 
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
-    """Return the command's first words with every program among them made absolute.
+    """Return the command's first words with each program as an absolute path.
 
-    A launcher (``poetry run pytest``) or a shim has said which environment it is; asked again in another folder it
-    could choose another one, so the environment's own program takes its place.
+    For a launcher such as ``poetry run pytest``, the program of the environment that the launcher selected is used
+    directly, because in another folder the launcher might select another environment.
     """
     head = list(command.head)
     program = _program(command, found, root, path)

@@ -1,6 +1,7 @@
-"""One command on one commit: started in a checkout of our own, bounded, and believed only with its report.
+"""Runs one command on one commit, in a checkout made by the harness, with limits; a result without a valid report does
+not count.
 
-``run_tests`` is the plain use; ``execute`` and ``execute_plain`` work in a checkout that is already there.
+``run_tests`` is the usual entry point. ``execute`` and ``execute_plain`` work in an existing checkout.
 """
 
 import json
@@ -69,10 +70,10 @@ def run_tests(
     keep_going: bool = False,
     stop: Stop | None = None,
 ) -> Run:
-    """Run a test command on a commit and return what passed; nothing that it started is left afterwards.
+    """Run a test command on a commit and return the result. All processes that the command started are ended.
 
-    ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failure nor a test module that cannot be
-    imported ends the run. A run that cannot be believed has a ``problem``, never half a report (C61).
+    ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failed test nor a test module that cannot
+    be imported stops the run. A run without a valid report has a ``problem`` and no report (C61).
     """
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
@@ -88,9 +89,10 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield the folder for commands on a commit: a fresh checkout, or the project itself with ``isolation: in_place``.
+    """Yield the folder in which to run commands on a commit: a new checkout, or the project with ``isolation:
+    in_place``.
 
-    The path of a ``neutral`` one says nothing of whose it is.
+    The path of a ``neutral`` checkout does not reveal which check it belongs to.
     """
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
@@ -103,14 +105,14 @@ def place_for(
 
 
 class Watched(NamedTuple):
-    """Report of a run in which each pytest had our plugin."""
+    """Result of a run in which every pytest process loaded the harness's plugin."""
 
     done: process.Completed
     sessions: dict[int, RecordedSession]
     report: Path
 
     def seen(self, run: Run) -> Run:
-        """Return the run with what the plugin saw."""
+        """Return the run, extended by what the plugin recorded."""
         sessions = self.sessions.values()
         started = any(each.takes_options for each in sessions)
         return replace(run, calls=tuple(each.calls for each in sessions), seen=merged(self.sessions), started=started)
@@ -118,7 +120,9 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """Start of a command in a checkout, so that each pytest in it has the harness's options, plugin and mark."""
+    """A prepared test command in a checkout; every pytest process that it starts gets the harness's options and
+    plugin.
+    """
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -136,7 +140,7 @@ class TestStart:
     stop: Stop | None = None
 
     def watched(self, asked: "RunAsked") -> "Watched":
-        """Run the command once and return what our plugin reported."""
+        """Run the command once, and return its result with what the harness's plugin recorded."""
         report = self._report()
         private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
@@ -156,7 +160,7 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run another runner once; it writes its own report, to the file that is ``named`` if there is one."""
+        """Run a test runner other than pytest once. It writes its report to the file ``named``, if that is given."""
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -189,7 +193,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command in a checkout; with ``asked.again`` no test is run, and the run has only its answers."""
+    """Run a test command in a checkout. With ``asked.again``, recorded calls are repeated instead of running tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -216,7 +220,7 @@ def execute(
 
 
 def _written(file: Path, rows: Sequence[object]) -> Path | None:
-    """Write these rows to a file as JSON and return it; ``None`` if there are no rows."""
+    """Write rows to a file as JSON and return the file; None if there are no rows."""
     if not rows:
         return None
     file.write_text(json.dumps(rows), encoding="utf-8")
@@ -225,9 +229,9 @@ def _written(file: Path, rows: Sequence[object]) -> Path | None:
 
 @contextmanager
 def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
-    """Keep the run recorder's folder on the search path that shell scripts and makefiles set.
+    """During the block, add the plugin's folder to each ``PYTHONPATH`` that shell scripts and makefiles set.
 
-    The files are put back afterwards.
+    The files are restored afterwards.
     """
     ours, inside = os.fsencode(f"{PLUGIN_FOLDER}{os.pathsep}"), os.path.realpath(place)
     kept: dict[Path, bytes] = {}
@@ -269,7 +273,7 @@ def execute_plain(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAsked:
-    """Terms of one run of a check."""
+    """Options of one run of a check."""
 
     seconds: float  # its limit
     overlays: Sequence[Overlay | Edits] = ()  # what is other in the checkout
@@ -282,7 +286,7 @@ class RunAsked:
 
 
 class FolderAccess(NamedTuple):
-    """Folders that a run may change, and folders that it must not change, wherever they lie."""
+    """Folders that a run may change (``own``), and folders that it must not change (``reads``)."""
 
     own: Sequence[Path]
     reads: Sequence[Path] = ()
@@ -290,7 +294,7 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run; in place it is the project."""
+    """Return the folder access of a test run in a checkout; a run in place may also change the project."""
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -300,7 +304,9 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return access to the checkout and its lent folders, since tools keep caches there; no Python environment."""
+    """Return write access to a checkout and its linked folders, where tools keep caches, but not to Python
+    environments.
+    """
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
     return FolderAccess(
@@ -309,13 +315,15 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return Git's own folder, which lies elsewhere for a linked work tree; empty if there is none."""
+    """Return the project's git folder, which is outside the project if this is a linked work tree. Empty without
+    git.
+    """
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Return the report path of another runner; a committed or left-over report there is removed first."""
+    """Return the path at which a test runner writes its report; delete a committed or old report at that path."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -341,14 +349,15 @@ def run_command(
     network: str = OPEN,
     laid: dict[str, tuple[str, str]] | None = None,
 ) -> process.Completed:
-    """Run the command; a folder that is not there is a command that cannot be found.
+    """Run a command and return the result. A missing working folder is reported like a missing command.
 
-    Its home and its temporary files have a folder of their own, which is gone afterwards; of the rest of the disk it
-    changes what ``access`` says, if there is a sandbox. ``plain``: as in a person's shell; it finds a place for
-    temporary files by itself, unless it ``needs_temporary`` files and can make none there, and has the ``network``
-    and what is ``laid`` over other folders; ``at_home``: its home is the person's, to be read. What looks like the want
-    of a network, or of something in the person's home, is explained at the end of the output. ``Refused`` where a
-    sandbox must be, and cannot.
+    The command gets a temporary home and temporary folder, deleted afterwards. In a sandbox, it may otherwise change
+    only the folders in ``access``. Failures that look like a lack of network or of a file in the user's home are
+    explained at the end of the output. Raise ``Refused`` if a required sandbox is not available.
+
+        plain             run with the user's variables, the ``network`` and the folders ``laid`` over others
+        needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written
+        at_home           read access to the user's home instead of a temporary home
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
@@ -391,7 +400,7 @@ def run_command(
 
 
 def _has_temporary(confined: Sandbox, variables: Mapping[str, str]) -> bool:
-    """Return whether a command may use the folder for temporary files that programs take by themselves."""
+    """Return True if a command may write to the usual temporary folder."""
     usual = os.path.realpath(variables.get("TMPDIR") or "/tmp")  # noqa: S108
     return confined.kind != "landlock" or any(mode == "rw" and path == usual for mode, path, _ in confined.rules)
 
@@ -412,7 +421,7 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """Return the report, or the reason why none counts."""
+    """Return the run's report and None, or None and the reason why no report counts."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
@@ -439,7 +448,9 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """Return a run with its report, or why it has none; paths of the checkout read as those of the project."""
+    """Return the result of a run, with its report or problem. Paths of the checkout in the output become project
+    paths.
+    """
     report, problem = found
     return Run(
         command=command,

@@ -1,9 +1,8 @@
-"""The repository of a checkout: the history and the tags of the base, and one commit with the work.
+"""Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work.
 
-What an agent has committed on the way, or has put into the project's object store without a commit, is not in there:
-code that reads its answers from such an object works nowhere else. The objects of the base are packed once, into the
-user's cache, and each checkout borrows them; the project's own store is borrowed only if packing would take too
-long, or fails.
+It does not contain the agent's intermediate commits or other objects that the agent added, so code cannot read its
+answers from such objects. The objects of the base commit are packed once, into the user's cache, and shared by all
+checkouts. If packing fails or takes too long, the checkout uses the project's own object store.
 """
 
 import contextlib
@@ -31,16 +30,16 @@ _HEADERS = (b"tree", b"author", b"committer", b"encoding")
 
 
 class _TooManyObjects(Exception):
-    """The objects of the project are too many to be packed for a check."""
+    """Error: the project has too many git objects to pack them for a check."""
 
 
 def make_repository(
     git: Git, folder: Path, commit: str, *, base: str | None, others: Iterable[str], cache: Path
 ) -> str:
-    """Make the repository of a checkout of ``commit`` in ``folder``; return the commit that it has there.
+    """Create the repository for a checkout of ``commit`` in ``folder``. Return the commit to check out.
 
-    That is one commit with the tree of ``commit`` on top of ``base``, if there is one. ``others`` are commits whose
-    files the checkout may get as well; ``cache`` is the folder for what was packed.
+    If there is a ``base``, the result is one commit with the files of ``commit`` and the parent ``base``. ``others``
+    are commits whose files the checkout may also need. ``cache`` is the folder for packed objects.
     """
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
@@ -69,10 +68,7 @@ def make_repository(
 
 
 def own_objects(store: Path, objects: Path) -> bool:
-    """Copy the objects packed for checkouts into a repository.
-
-    Return False if they are too large or not complete.
-    """
+    """Copy the packed objects into a repository. Return False if they are too large or incomplete."""
     packs = list((store / "pack").glob("pack-*"))
     if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
         return False
@@ -82,12 +78,14 @@ def own_objects(store: Path, objects: Path) -> bool:
 
 
 def store_of(git: Git, cache: Path) -> Path:
-    """Return the folder in which a project's history is packed for its checkouts."""
+    """Return the cache folder that contains a project's packed history."""
     return cache / hashlib.sha256(os.path.realpath(git.shared_dir()).encode()).hexdigest()[:24]
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder of the packed objects of a commit's history, and its tags by name."""
+    """Return the folder with the packed objects of a commit's history, and the tags as a mapping from name to
+    commit.
+    """
     store = store_of(git, cache)
     (store / "pack").mkdir(parents=True, exist_ok=True, mode=0o700)
     seen: dict[str, Any]
@@ -120,14 +118,14 @@ def _pack(git: Git, place: Path, revisions: Iterable[str]) -> None:
 
 @lru_cache(maxsize=64)
 def _is_older(git: Git, commit: str, base: str | None) -> bool:
-    """Return whether ``commit`` is in the history of the base, which has all that belongs to it."""
+    """Return True if ``commit`` is in the history of ``base``."""
     with contextlib.suppress(HarnessError):  # a tree may stand for a commit
         return base is not None and git.ancestor(commit, base)
     return True
 
 
 def _squashed(git: Git, objects: Path, commit: str, base: str) -> str:
-    """Write a commit equal to ``commit`` except for its only parent; return its id."""
+    """Write a copy of ``commit`` whose only parent is ``base``. Return the new commit's id."""
     with git.objects() as known:
         found = known.read(commit)
     head, gap, text = (found[1] if found else b"").partition(b"\n\n")
@@ -155,7 +153,7 @@ def _held(store: Path) -> Iterator[None]:
 
 
 def forgotten(cache: Path) -> list[Path]:
-    """Return packed histories that no checkout has used for long."""
+    """Return the cache folders of packed histories that no checkout has used for a long time."""
     try:
         found = [each for each in cache.iterdir() if each.is_dir() and not each.is_symlink()]
         return [each for each in found if time.time() - each.stat().st_mtime > _FORGOTTEN_SECONDS]

@@ -1,10 +1,10 @@
-"""Installed files around the interpreters of a check, at one moment, as far as an agent could have changed them.
+"""Record of the installed files that influence a check and that an agent could change, at one moment.
 
-A run of tests loads an interpreter, ``.pth`` and start-up files, pytest with all that it requires, and a plugin of
-every distribution that registers one. ``Installed.now`` writes these down, and in an environment that lies in the
-project every other file of code: by size, times and inode, which no program of a user can give back to a changed file.
-What a file has to hold is in the ``RECORD`` of its installer, which is asked if a file differs
-(``installed_changes.py``). What no agent can write is not looked at (``places``). Source: features.md C54.
+A test run loads an interpreter, ``.pth`` and start-up files, pytest with its dependencies, and every plugin registered
+with pytest. ``Installed.now`` records these files, and in an environment inside the project all code files. The record
+contains size, times and inode, which a user's program cannot restore after a change. If they differ, the content is
+compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are skipped
+(``places``). Source: features.md C54.
 """
 
 import base64
@@ -38,7 +38,7 @@ _REBUILT = frozenset({".cache", ".vite", ".turbo", "__pycache__"})  # by whateve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """Installed files in some folders at one moment."""
+    """State of the installed files in some folders at one moment."""
 
     interpreters: tuple[Interpreter, ...] = ()
     pythons: tuple[str, ...] = ()  # the interpreters that were there, also those that no agent can change
@@ -53,9 +53,9 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the same places as they are now; what is known is not read again.
+        """Return the current state of the same files and folders. Files whose stamp is unchanged are not read again.
 
-        ``programs_only``: all but the programs and what is lent stays as it was.
+        ``programs_only``: update only the programs and the linked folders.
         """
         reader = _Reader(self.entries)
         for name in self.programs:
@@ -77,7 +77,7 @@ class Installed:
         return replace(self, sites=tuple(sites), left=frozenset(), entries=reader.found)
 
     def _packages(self, reader: "_Reader", sites: Sequence[str]) -> None:
-        """Read what interpreters load: their settings, the runners, their plugins, and code."""
+        """Record the files that interpreters load: settings, test runners, their plugins, and code."""
         inside = tuple(f"{each}/" for each in (self.root, os.path.realpath(self.root)) if self.root)
         whole = {site for site in sites if f"{site}/".startswith(inside)} if inside else set()
         found = [each for site in sites for each in distributions(site)]
@@ -100,7 +100,7 @@ class Installed:
             reader.read(path)
 
     def includes(self, other: "Installed") -> bool:
-        """Return whether whatever is looked at in the other places is looked at here, too."""
+        """Return True if this record covers all files that ``other`` covers."""
         same = (self.search, self.above, self.root) == (other.search, other.above, other.root)
         same = same and {*other.lent} <= {*self.lent} and {*other.programs} <= {*self.programs}
         parts = {path for each in other.interpreters for path in each.places}
@@ -118,14 +118,14 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return what an agent of the project in ``root`` may change of these, with nothing yet of what is there.
+    """Return an empty record of the files and folders that an agent of the project in ``root`` may change.
 
-    ``confined``: it works in a sandbox.
+    ``confined``: the agent works in a sandbox.
     """
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """Return True if an agent could change the file; a link that may be replaced leads anywhere."""
+        """Return True if an agent could change the file, or replace a symbolic link on its path."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -149,19 +149,21 @@ def places(
 
 
 class _Reader:
-    """Collector of entries: the stamp of a file, and the digest if its contents cannot be had otherwise."""
+    """Collector of file stamps, and of digests for files whose content is not recorded elsewhere."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
         self._known = known
 
     def read(self, path: str) -> None:
-        """Note a file with its digest; nothing if it does not exist."""
+        """Record a file's stamp and digest; skip a missing file."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return the stamp and the digest of a file; the known one if the stamp is the same."""
+        """Return the stamp and digest of a file as text. If the stamp is unchanged, return ``known`` without reading
+        the file.
+        """
         try:
             stamp = stamp_of(os.stat(path))
         except OSError:
@@ -175,14 +177,14 @@ class _Reader:
             return f"{stamp} unreadable"
 
     def stamp(self, key: str, entry: os.DirEntry[str], *, follow: bool = True) -> None:
-        """Note the stamp of a file; nothing for a link to nothing."""
+        """Record the stamp of a file; skip a broken symbolic link."""
         try:
             self.found[key] = stamp_of(entry.stat(follow_symlinks=follow))
         except OSError:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Note the runners' code in a folder of packages, or all, and what an interpreter runs when it starts.
+        """Record the start-up files and the test runners' code in a package folder; with ``whole``, record all code.
 
         Return the files that ``.pth`` lines import.
         """
@@ -214,7 +216,7 @@ class _Reader:
 
 
 def _files_below(folder: str, passed_over: Collection[str]) -> Iterator[os.DirEntry[str]]:
-    """Yield all files below a folder, but for those in folders of these names."""
+    """Yield all files below a folder, except in folders whose name is in ``passed_over``."""
     waiting = [folder]
     while waiting:
         for entry in _listed(waiting.pop()):
@@ -233,17 +235,17 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Return what no program of a user can give back to a file that it has changed."""
+    """Return size, times and inode of a file as text; a user's program cannot restore all of these after a change."""
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
 
 def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the same entries but for these; ``None`` leaves one out."""
+    """Return a copy of the entries with these changes; a value of None removes an entry."""
     return {key: value for key, value in {**entries, **changes}.items() if value is not None}
 
 
 def text_of(path: Path) -> str:
-    """Return a text file as far as it can be read; an empty text if it cannot be read."""
+    """Return the text of a file, with invalid bytes replaced; an empty string if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -251,14 +253,14 @@ def text_of(path: Path) -> str:
 
 
 def _imported(pth: Path) -> list[str]:
-    """Return the installed modules that the lines of a ``.pth`` file run."""
+    """Return the modules outside the standard library that the lines of a ``.pth`` file import."""
     lines = [line for line in text_of(pth).splitlines() if line.startswith(("import ", "import\t"))]
     names = (first or second for line in lines for first, second in _IMPORTED.findall(line))
     return [name for name in names if name not in sys.stdlib_module_names]
 
 
 def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
-    """Return the folders of packages of interpreters, and those that a ``.pth`` file adds to them."""
+    """Return the package folders of the interpreters, and those that ``.pth`` files add to them."""
     own = dict.fromkeys(site for each in interpreters for site in each.sites)
     lines = ((site, line) for site in own for pth in Path(site).glob("*.pth") for line in text_of(pth).splitlines())
     added = (os.path.join(site, line) for site, line in lines if line[:1] not in ("", "#") and "\0" not in line)
@@ -270,7 +272,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Distribution of an installer, by its metadata folder."""
+    """An installed distribution, located by its metadata folder."""
 
     site: str
     place: str  # of the metadata
@@ -279,14 +281,14 @@ class Distribution:
 
     @cached_property
     def plugins(self) -> tuple[str, ...]:
-        """Return the names of the plugins of pytest that it registers."""
+        """Names of the pytest plugins that the distribution registers."""
         found = _PLUGINS.search(text_of(Path(self.place, "entry_points.txt")))
         lines = (line.partition("=") for line in found[1].splitlines()) if found else ()
         return tuple(sorted(name.strip() for name, sign, _ in lines if sign))
 
     @property
     def requires(self) -> list[str]:
-        """Return the distributions that it stands on."""
+        """Names of the distributions that this distribution depends on, without extras."""
         wanted = _REQUIRES.findall(text_of(Path(self.place, "METADATA")).partition("\n\n")[0])
         names = [name for name, terms in wanted if "extra ==" not in terms]
         names += re.findall(r"^([\w.-]+)", text_of(Path(self.place, "requires.txt")).partition("\n[")[0], re.MULTILINE)
@@ -294,7 +296,7 @@ class Distribution:
 
     @cached_property
     def contents(self) -> dict[str, str]:
-        """Return the digest of each of its files, by path in the site, as its installer wrote them down."""
+        """Digest of each of the distribution's files, by path, as recorded by its installer."""
         try:
             rows = list(csv.reader(text_of(Path(self.place, "RECORD")).splitlines()))
         except csv.Error:
@@ -303,7 +305,7 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Return the entries of the site that are its own, and not shared as a namespace."""
+        """Entries of the package folder that belong only to this distribution, without shared namespace packages."""
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -311,7 +313,7 @@ class Distribution:
         return frozenset(top for top, below, name in parted if not below or name == "__init__.py")
 
     def holds(self, path: str) -> bool:
-        """Return whether one of its files is what its installer has written."""
+        """Return True if a file of the distribution still has the content that the installer recorded."""
         try:
             with Path(self.site, path).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
@@ -320,7 +322,9 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return its version, and a digest of what it holds; then when it was installed, what is its own, and where."""
+        """Return the record of a test runner: its version, code digest, installation stamp, own entries and metadata
+        path.
+        """
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
         try:
@@ -331,12 +335,12 @@ class Distribution:
 
 
 def normal(name: str) -> str:
-    """Return the name of a distribution as all its spellings have it."""
+    """Return the normalized name of a distribution, which is the same for all its spellings."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def distributions(site: str) -> list[Distribution]:
-    """Return what is installed in a folder of packages."""
+    """Return the distributions that are installed in a package folder."""
     found: list[Distribution] = []
     for entry in _listed(site):
         if entry.name.endswith(_METADATA):
@@ -346,7 +350,7 @@ def distributions(site: str) -> list[Distribution]:
 
 
 def _runners(found: Sequence[Distribution]) -> list[Distribution]:
-    """Return pytest, whatever registers a plugin of it, and all that these stand on."""
+    """Return pytest, every distribution that registers a pytest plugin, and all their dependencies."""
     by_name = {each.name: each for each in reversed(found)}
     queue = [each for each in found if each.name == "pytest" or each.plugins]
     reached: dict[str, Distribution] = {}

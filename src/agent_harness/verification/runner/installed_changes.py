@@ -1,7 +1,7 @@
-"""Changes of an environment, sorted by effect: they control every test run, or they do not.
+"""Changes of installed files, sorted by effect: those that influence every test run, and all others.
 
-Contents count, not times: what installs the same again, or touches files, changes nothing. What a file has to hold says
-the ``RECORD`` of its installer.
+Only contents count. Reinstalling the same version or touching files is not a change. The expected content of a file
+comes from its installer's ``RECORD`` file.
 """
 
 import ast
@@ -71,7 +71,7 @@ _NAMED = 3  # changes written out in a message
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that runs tests and is another one now, or that makes pytest load what it did not load before."""
+    """One change that influences test runs: a changed file, or a new plugin that pytest would load."""
 
     path: str  # as a person would release it
     what: str = ""  # for people
@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Changes of the installed files."""
+    """Changes of the installed files between two moments."""
 
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
     plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry
@@ -93,7 +93,7 @@ class Differences:
     known: frozenset[str] = frozenset()  # entries of which people have been told after an earlier session
 
     def without(self, frees: Callable[[str], bool]) -> "Differences":
-        """Return the same without the changes that a person has released."""
+        """Return these differences without the changes that the user has allowed."""
         return replace(
             self,
             steering={key: each for key, each in self.steering.items() if not frees(each.path)},
@@ -103,17 +103,17 @@ class Differences:
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """Names of the plugins that are not to be loaded."""
+        """Names of the pytest plugins that must not be loaded."""
         return tuple(sorted({name for each in self.plugins.values() for name in each.names}))
 
     @property
     def blocking(self) -> str:
-        """Options that keep a pytest from loading these plugins, as a variable holds them."""
+        """Options that stop pytest from loading the blocked plugins, as the value of an environment variable."""
         return shlex.join(without_plugins(self.blocked))
 
     @property
     def findings(self) -> list[Finding]:
-        """Findings that reject, and findings for a person."""
+        """Findings that reject the work, and findings for the user."""
         found: list[Finding] = []
         if self.steering:
             each = list(dict.fromkeys(self.steering.values()))
@@ -140,7 +140,9 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return how ``now`` differs from ``before``; paths in the project are relative to it."""
+    """Return the differences between two records of the installed files. Paths inside the project become relative to
+    it.
+    """
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
     differing = [key for key in apart if not _same(key, old.get(key), new.get(key))]
@@ -164,7 +166,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return what differs in folders that are lent, and those of them of which an installer has written most again."""
+    """Return the changed paths in linked folders, and the linked folders that an installer has mostly rewritten."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
         by_folder.setdefault(key.partition("\t")[0], []).append(key)
@@ -178,7 +180,7 @@ def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dic
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
-    """Return whether an entry says the same, whenever that was written to the disk."""
+    """Return True if two values of an entry describe the same content, apart from the time of writing."""
     if old is None or new is None or old == new:
         return old == new
     parts = 2 if key.startswith(RUNNER) else 1 if key.startswith(PLUGIN) else 0
@@ -188,7 +190,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Sorting of differing entries by what they can do."""
+    """Classifier of changed entries by what they can influence."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
@@ -213,17 +215,17 @@ class _Comparison:
 
     @cached_property
     def _tops(self) -> set[str]:
-        """Entries of the sites that held something before: ``<site>/<name>``."""
+        """Entries ``<site>/<name>`` of the package folders that contained files before."""
         placed = ((site, path) for key in self._old for site, path in (self._placed(key),) if site)
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the folder of packages that a file lies in, or nothing, and its path there."""
+        """Return the package folder that contains a file, or an empty string, and the file's path in that folder."""
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
     def judge(self, key: str) -> None:
-        """Sort one entry."""
+        """Classify one changed entry."""
         old, new, name = self._old.get(key), self._new.get(key), key.partition(" ")[2]
         site, path = self._placed(key)
         if key.startswith(PROGRAM):
@@ -251,7 +253,9 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Keep a plugin that came from being loaded, or report it if it cannot be told from one that was there."""
+        """Block a new plugin. If it has the name of a plugin that was there before, report a change of the test run
+        instead.
+        """
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -263,7 +267,12 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return whether a file of a folder of packages steers: run at each start, of a runner, or put by nobody."""
+        """Return True if a changed file of a package folder influences test runs, or record the change as a harmless
+        package.
+
+        A file influences test runs if it runs at every start, belongs to a test runner, or differs from what was
+        installed.
+        """
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
         if path in START or (path.endswith(".pth") and "/" not in path):
@@ -284,7 +293,9 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return whether an entry that no distribution lists was there, or is of an older form of installation."""
+        """Return True if an entry that no distribution lists existed before, is in the project, or has an old
+        installation format.
+        """
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
         is_own = Path(new.removeprefix("-> ")).is_relative_to(self._project)
@@ -309,13 +320,15 @@ class _Comparison:
         return f"rm -r {shlex.quote(self._shown(path))}"
 
     def _again(self, name: str, version: str, place: str) -> str:
-        """Return the command that installs a distribution as it was."""
+        """Return the command that reinstalls a distribution in its earlier version."""
         found = _interpreter_of(place, self._interpreters)
         python = shlex.quote(self._shown(found.executable if found else "python"))
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that says now that a file is its own: of a runner's files only a runner."""
+        """Return the distribution that now lists a file as its own. Only a test runner can own a test runner's
+        files.
+        """
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
             self._owners[site] = {file: each for each in owners for file in each.contents}
@@ -324,7 +337,7 @@ class _Comparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return whether a ``.pth`` file names folders of the project alone, or known code, looked at by itself."""
+        """Return True if a ``.pth`` file only adds folders of the project or contains known import lines."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None
@@ -339,7 +352,7 @@ class _Comparison:
 
 
 def _is_known(module: Path) -> bool:
-    """Return whether it is what setuptools installs to be run at each start."""
+    """Return True if a module is unchanged code of setuptools that runs at every start of Python."""
     lines = text_of(module).splitlines(keepends=True)
     tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
     rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
@@ -348,7 +361,7 @@ def _is_known(module: Path) -> bool:
 
 
 def _is_table(line: str) -> bool:
-    """Return whether a line gives a name a value that is written out."""
+    """Return True if a line of code only assigns a literal value to a name."""
     tree = sources.parse(line.encode())
     only = tree.body[0] if tree and len(tree.body) == 1 else None
     value = only.value if isinstance(only, ast.Assign | ast.AnnAssign) else None
@@ -357,7 +370,7 @@ def _is_table(line: str) -> bool:
 
 
 def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpreter | None:
-    """Return the one in whose folders of packages a file lies."""
+    """Return the interpreter whose package folders contain a file; None if there is none."""
     return next((each for each in interpreters if path.startswith(tuple(f"{site}/" for site in each.sites))), None)
 
 
@@ -365,15 +378,14 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the same without compiled code of runners, if it could be written again."""
+    """Return the differences without changed bytecode of test runners, if that bytecode could be compiled again."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Return whether compiled code of what runs tests is what its sources say now: written again, or else removed.
-
-    False if it can be neither.
+    """Compile the bytecode of test runners again, or delete the bytecode if it has no source. Return False if this
+    failed.
     """
     known, work = [*interpreters], dict[str, list[str]]()
     try:

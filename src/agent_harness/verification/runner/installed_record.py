@@ -1,4 +1,4 @@
-"""Record of the installed files before an agent started, kept outside the project between sessions."""
+"""Record of the installed files before an agent started, stored outside the project between sessions."""
 
 import fcntl
 import json
@@ -22,12 +22,12 @@ _KEPT = ("pythons", "programs", "search", "above", "root", "lent", "closed")  # 
 
 
 class FirstLook:
-    """Installed files beside a project before the first agent of ``run`` began, for all workspaces of its agents.
+    """State of the installed files outside the workspaces before the first agent of ``run`` started.
 
-    Each place looks around for itself before an attempt. What another agent has changed by then, in an environment that
-    they all use, would count there as found. So the first look at such a place is written down, in one file outside of
-    every place, and whoever looks later compares with that one. What is in a place is its own; ``inside`` is the one
-    that looks around now.
+    Several agents may use the same environment outside their workspaces. Each workspace records the installed files
+    before an attempt, and changes by another agent would then seem to have been there before. So the first record of
+    the run is stored in one shared file, and later records are compared with it. ``inside`` is the folder of the
+    current workspace, whose own files are not shared.
     """
 
     def __init__(self, path: str, run: str, inside: str) -> None:
@@ -36,9 +36,10 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return what counts as installed before in this place, with what was there at the first look of the run.
+        """Return ``before`` with shared entries replaced by their state at the first record of the run.
 
-        What the place knows already as changed stays so. Where the file cannot be written, ``before`` as it is.
+        Changes that this workspace already knows about are kept. If the shared file cannot be written, return
+        ``before``.
         """
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
@@ -66,7 +67,7 @@ class FirstLook:
         return before
 
     def accept(self, now: Installed, frees: Callable[[str], bool]) -> None:
-        """Let what a person has released count from now on as it is."""
+        """Update the shared record with the changes that the user has allowed."""
         with suppress(OSError, HarnessError), self._held() as known:
             first, there = _texts(known.get("entries")), now.entries
             for key in first.keys() | there.keys():
@@ -80,7 +81,7 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield what is known of this run, while nobody else writes."""
+        """Yield this run's shared record under an exclusive file lock; empty if the file belongs to another run."""
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,12 +92,12 @@ class FirstLook:
 
 
 def _path_of(key: str, value: str) -> str:
-    """Return the path that an entry describes: a file, a program, or the folder of a distribution."""
+    """Return the path that an entry describes: a file, a program, or a distribution's folder."""
     return key if key.startswith("/") else value.rpartition("\t")[2]
 
 
 def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> Callable[[str, str], bool]:
-    """Return whether a look at these tells of an entry."""
+    """Return a function that tells if an entry belongs to these interpreters and programs."""
     names = {f"{PROGRAM}{name}" for name in programs}
     own = {file for each in interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")}
     folders = tuple({f"{at}/" for each in interpreters for at in each.sites})
@@ -109,19 +110,17 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in one file outside the project; no file if its path is
-    ``None``.
+    """Record of the installed files before an agent started, in one file outside the project. If ``path`` is None,
+    nothing is stored.
 
-    What a session has changed that steers tests stays a change in the sessions after it, until it is put back, somebody
-    else changes it again, or a person releases it. A session that did not end counts as one that lasts until now.
-
-    One that has changed nothing, as far as its last look goes, may be left open for the next one of this process, or of
-    the same run (``leave``), which then ``goes_on``: what changes between the two, or has since that look, counts as
-    changed by an agent. Whoever ends the run closes what was left open (``close``).
+    A change that influences tests counts in later sessions too, until it is undone or the user allows it. A session
+    that was killed counts as still running. A session without changes may stay open for the next session of the same
+    process or run (``leave``, ``goes_on``). Changes in between count as made by an agent. ``close`` ends a session left
+    open.
     """
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
-        """Take the path of the record, and the first look of a run in which others work beside this place."""
+        """Create the record for a file path. ``first`` is the shared record of a run with several workspaces."""
         self.path = path
         self.first = first
         self._state = _CLOSED
@@ -129,19 +128,19 @@ class InstalledRecord:
 
     @property
     def is_open(self) -> bool:
-        """True if a session that this object has begun has not ended."""
+        """True if a session that this object began has not ended."""
         return self._state != _CLOSED
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the last look since the session began found everything as it was then, to the time of each file."""
+        """True if the last comparison since the session began found no difference, including file times."""
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session without a look, with what the one before it has left: open, or ended just now.
+        """Begin the next session with the record of the previous session, without reading the installed files again.
 
-        What has changed since then counts as changed by an agent. False where nothing was left so, or where ``wanted``
-        are places that were not looked at then.
+        Later changes count as made by an agent. Return False if the previous session left no usable record, or if the
+        record does not cover ``wanted``.
         """
         found, known = self._read(), self.places()
         if known is None or not known.includes(wanted) or not (self.is_unchanged or self._was_left(found, by)):
@@ -152,7 +151,7 @@ class InstalledRecord:
         return True
 
     def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
-        """Return whether a session of the same run has ended just now, and left nothing that an agent has changed."""
+        """Return True if a session of the same run ended a moment ago without changes by an agent."""
         at = found.get("at")
         if found.get("open"):
             with suppress(OSError):
@@ -161,9 +160,9 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next one of its run, in another process; False if something has changed.
+        """Leave the session open for the next process of the same run. Return False if something has changed.
 
-        A session that was begun without the name of a run is not gone on with.
+        A session that was started without a run name is not continued.
         """
         if not self.is_unchanged or not self.path:
             return False
@@ -173,12 +172,12 @@ class InstalledRecord:
         return True
 
     def close(self, *, project: Path) -> None:
-        """End a session that was left open, or was killed: what has changed since it began is an agent's."""
+        """End a session that was left open or killed. Changes since it began count as made by an agent."""
         if self._read().get("open"):
             self.end(project=project)
 
     def places(self) -> Installed | None:
-        """Return what was looked at last, with nothing of what is there now."""
+        """Return the recorded state of the installed files; None if there is no valid record."""
         found = self._read()
         interpreters = _interpreters(found)
         if not found or len(interpreters) < len(found.get("interpreters", ())):
@@ -190,10 +189,10 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return what has changed since the session began, or, if none is running, by one that has ended.
+        """Return the changes since the session began; if no session is open, those left by earlier sessions.
 
-        Compiled code of runners is written again; what is left of it could not be. Nothing is known without a record.
-        ``programs_only``: for what runs nothing else of what is installed, which is looked at by the next that does.
+        Changed bytecode of test runners is compiled again; only bytecode for which this failed is returned. Without a
+        record, nothing has changed. ``programs_only``: compare only the programs and linked folders.
         """
         known = self.places()
         if known is None:
@@ -208,7 +207,7 @@ class InstalledRecord:
         return without_compiled(differences(before, now, project=project).without(frees), now.interpreters)
 
     def before(self, now: Installed, *, project: Path) -> Installed:
-        """Return what counts as installed before: ``now``, but for what an agent has changed that may be at work."""
+        """Return the state that counts as installed before: ``now``, but with changes by an agent reverted."""
         found, now = self._read(), self._widened(now)
         entries, left = found.get("entries", {}), found.get("left", {})
         kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
@@ -218,9 +217,9 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return the look with what agents could write in a session that has not ended, or has left something.
+        """Return ``now``, extended by the files that agents could write in an open session or one that left changes.
 
-        They may have worked without a sandbox then, and work in one now.
+        Those agents may have worked without a sandbox.
         """
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
@@ -235,7 +234,7 @@ class InstalledRecord:
         return replace(now, interpreters=interpreters, closed=closed).now()
 
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
-        """Return the same, written down as the state before a session that begins, of a run that is called ``by``."""
+        """Store the current state as the state before a new session of the run ``by``, and return this state."""
         now = self._widened(now)
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
@@ -252,10 +251,11 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """Note what a session that ends has changed, but for what is released; without ``before``, since it began.
+        """Record the changes of the ending session, except those that the user has allowed. ``before`` defaults to the
+        stored state.
 
-        ``by`` names the run that may go on with what it leaves. Without ``again`` the last look of this session counts,
-        if there is one: nothing that could write there has been at work since.
+        ``by`` names the run that may continue with the stored record. If ``again`` is False, the last comparison of the
+        session is reused, because no agent has run since.
         """
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
@@ -273,7 +273,7 @@ class InstalledRecord:
         self._write(replace(now, entries=merged), left, is_open=False, by=by)
 
     def _read(self) -> dict[str, Any]:
-        """Return the record; nothing where the file is none."""
+        """Return the stored record; an empty dictionary if the file is missing or invalid."""
         if not self.path:
             return {}
         try:
@@ -288,7 +288,7 @@ class InstalledRecord:
         return _LAST[self.path][1]
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
-        """Write it down; a folder that cannot be written is passed over, as in the sandbox of an agent."""
+        """Store the record. Ignore a folder that cannot be written, as in an agent's sandbox."""
         record = {
             "open": is_open,
             "by": by,
@@ -304,7 +304,7 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory: it can be large, and a process works on one project at a time."""
+        """Keep only this record in memory, because records are large and a process works on one project at a time."""
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 
@@ -317,7 +317,7 @@ def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
 
 
 def _of_concern(found: Differences) -> set[str]:
-    """Return the entries that decide in the sessions to come."""
+    """Return the changed entries that matter in later sessions."""
     return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 

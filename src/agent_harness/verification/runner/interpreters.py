@@ -1,4 +1,4 @@
-"""The interpreters that commands start: found as a shell would find them, and asked where their packages are."""
+"""Python interpreters that commands start: found as a shell would find them, and queried for their package folders."""
 
 import filecmp
 import json
@@ -44,22 +44,26 @@ class Interpreter:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Return whatever decides what it is and loads, but for its standard library."""
+        """Paths that determine what the interpreter loads, without its standard library."""
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the members of the JSON record."""
+        """Return the interpreter as a JSON object."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return the same by another name of its program; ``None`` if that is not the same program."""
+        """Return this interpreter under another program name in the same folder; None if that name is another
+        program.
+        """
         path = Path(self.executable).with_name(name)
         same = path.exists() and os.path.realpath(path) == os.path.realpath(self.executable)
         return replace(self, executable=os.fspath(path)) if same else None
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """Read the record of ``as_record`` or of an interpreter; return ``None`` for anything else."""
+        """Return the interpreter in a JSON object of ``as_record`` or of a queried interpreter; None for invalid
+        input.
+        """
         found = record if isinstance(record, dict) else {}
         try:
             return cls(
@@ -76,13 +80,15 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Interpreters:
-    """The interpreters that commands start with these variables; each program is asked once in a folder."""
+    """Finder of the interpreters that commands start with these environment variables; results are cached."""
 
     variables: Mapping[str, str]
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the one that ``command`` would start in ``root``; ``None`` if it starts none that can be asked."""
+        """Return the interpreter that ``command`` would start in ``root``; None if there is none that can be
+        queried.
+        """
         if command.launched:
             return _ask([*command.words[: command.program], "python"], root, self.variables)
         return next(filter(None, (self._asked(path, root) for path in self._candidates(command, root))), None)
@@ -105,7 +111,9 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Return the program's answer, or its earlier answer in this process if nothing that decides it has changed."""
+        """Query a program for its interpreter, or reuse an earlier answer if nothing that determines the answer has
+        changed.
+        """
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
         if key not in _ANSWERS and (said := _ask([path], root, self.variables)):
             _ANSWERS[key] = said
@@ -116,7 +124,10 @@ _ANSWERS: dict[tuple[str, Path, tuple[str, ...], frozenset[tuple[str, str]]], In
 
 
 def _decided_by(path: str, root: Path, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the stamps of the program, its environment's settings, and the files by which a shim chooses."""
+    """Return the stamps of the files that determine which interpreter a program starts.
+
+    These are the program, the settings of its environment, and the version files of tools such as pyenv.
+    """
     home = variables.get("HOME", "")
     settings = [parent / "pyvenv.cfg" for parent in [*Path(path).parents][:2]]
     chosen = [folder / name for folder in (root, *root.parents, Path(home)) for name in _CHOOSING]
@@ -133,7 +144,7 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return whether two names in a folder are one program: a link, or a shim that looks for its own name."""
+    """Return True if two names in one folder are the same program: a link, or a shim that looks up its own name."""
     if Path(path).parent != Path(other).parent:
         return False
     try:
@@ -143,12 +154,14 @@ def _one_program(path: str, other: str) -> bool:
 
 
 def is_python(name: str) -> bool:
-    """Return True for the name of an interpreter, such as ``python3.12``."""
+    """Return True if the name is that of a Python interpreter, such as ``python3.12``."""
     return _PYTHON.match(name) is not None
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the absolute path of a program word as a shell in ``root`` would find it; links are kept."""
+    """Return the absolute path of a program as a shell in ``root`` would find it, without resolving symbolic links.
+    None if not found.
+    """
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
         return absolute if os.access(absolute, os.X_OK) else None
@@ -156,7 +169,7 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
 
 
 def interpreter_of_script(path: str) -> str | None:
-    """Return the Python that a console script names in its first lines."""
+    """Return the Python interpreter named in the first lines of a console script; None if there is none."""
     try:
         with Path(path).open("rb") as file:
             lines = file.read(2048).decode(errors="replace").splitlines()

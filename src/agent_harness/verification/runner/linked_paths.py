@@ -1,9 +1,8 @@
-"""Parts of the project's environment that a checkout gets, and the way in which imports are led to the checkout.
+"""Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout.
 
-A checkout holds what a commit holds. Packages that were installed into the project (``.venv``, ``node_modules``) are in
-no commit, and are lent as links; build results, caches and reports are not, since they could stand for work that was
-not done. A virtual environment with an editable install imports the agent's folder, whatever is checked out: the
-folders it names are given to ``PYTHONPATH`` as folders of the checkout instead, which come first.
+Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts get links to them. Build
+results, caches and reports are not linked, because they could replace missing work. An editable install imports from
+the agent's folder. So ``PYTHONPATH`` starts with the corresponding folders of the checkout.
 """
 
 import ast
@@ -50,14 +49,14 @@ _OURS = ("harness-", ".harness")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Entries of an environment that stand for the project; paths are relative to the project."""
+    """Import entries of an environment that point into the project; paths are relative to the project."""
 
     roots: tuple[str, ...] = ()  # folders of imports
     packages: tuple[tuple[str, str], ...] = ()  # (top-level name, path) where folder and name differ
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders of ``project`` from which these package folders make an interpreter import."""
+    """Return the folders of ``project`` from which an interpreter imports because of these package folders."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -75,9 +74,9 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield everything that leads out of a site: (module name, absolute path).
+    """Yield every entry of a package folder that leads elsewhere: the module name and the absolute path.
 
-    The module name is empty for a folder of imports.
+    For an import folder, the module name is empty.
     """
     try:
         with os.scandir(site) as listed:
@@ -103,7 +102,9 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings of the module behind an ``import`` line: setuptools' table, or any absolute path in it."""
+    """Yield the mappings in the module that an ``import`` line of a ``.pth`` file loads: setuptools' table, or any
+    absolute path.
+    """
     tree = sources.parse(_text(path).encode())
     if tree is None:
         return
@@ -128,7 +129,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return a package or module file with its own name; any other folder is a folder of imports."""
+    """Return the module name and path for a path; the name is empty if the path is not a package or module."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -138,7 +139,9 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """Return the folder from which ``name`` is imported if its path is ``inside``; ``None`` if the names differ."""
+    """Return the import folder for the module ``name`` at the path ``inside``; None if the path does not end with the
+    name.
+    """
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
     wanted = tuple(name.split("."))
     if parts[-len(wanted) :] != wanted:
@@ -147,7 +150,7 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """Return ``target`` relative to the project; ``None`` if it lies elsewhere or in the environment itself."""
+    """Return ``target`` relative to the project; None if it is outside the project or in the environment itself."""
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -163,9 +166,9 @@ def _text(path: Path) -> str:
 
 
 def ignored_paths(git: Git) -> list[str]:
-    """Return ignored files and folders below the project, without a final slash.
+    """Return the files and folders of the project that git ignores, without a final slash.
 
-    A folder that is ignored as a whole is listed once.
+    A folder that is ignored completely is listed once.
     """
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
     found = (os.fsdecode(path).rstrip("/") for path in git.run(*words).split(b"\0") if path)
@@ -173,27 +176,27 @@ def ignored_paths(git: Git) -> list[str]:
 
 
 def linkable(root: Path, ignored: Iterable[str]) -> tuple[str, ...]:
-    """Return the ignored paths that the project needs and that no commit can supply."""
+    """Return the ignored paths that the project needs and that no commit contains."""
     return tuple(path for path in ignored if _is_needed(root, path) and not (root / path).is_symlink())
 
 
 def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
-    """Return the lent folders that are compared file by file; a Python environment is looked at by itself."""
+    """Return the linked folders that are compared file by file. Python environments are compared separately."""
     folders = (path for path in linked if (root / path).is_dir())
     return tuple(path for path in folders if not any(os.path.lexists(root / path / name) for name in _ENVIRONMENTS))
 
 
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths of linked folders that a checkout of the work leaves out: those that came or changed during it.
+    """Return the new or changed paths in linked folders that a checkout must leave out.
 
-    Nothing if the work changes a lock file as well, since then it is what an installer has brought.
+    Return nothing if the work also changes a lock file, because then an installer made the changes.
     """
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
 
 def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
-    """Return ignored paths that a checkout does not have, except caches and the harness's own files."""
+    """Return the ignored paths that a checkout lacks, except caches and the harness's own files."""
     known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
@@ -204,9 +207,9 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return folders of a checkout that stand for editable installs; they come first in ``PYTHONPATH``.
+    """Return the folders of a checkout that replace editable installs; they come first in ``PYTHONPATH``.
 
-    The last is one with links to packages whose name is not that of their folder.
+    The last folder contains links to packages whose name differs from their folder's name.
     """
     folders = [str(checkout.cwd / root) for root in now.roots]
     shelf = checkout.private / "packages"
@@ -228,9 +231,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return the entries that stand for the project in the linked environments, and in those whose programs are on
-    PATH.
-    """
+    """Return the entries that point into the project, from the linked environments and those on the search path."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

@@ -1,4 +1,6 @@
-"""Runs of test runners in which no test ran, or not all, by what they print: exit status 0 proves nothing then."""
+"""Detection of test runs in which no test ran, or not all tests, from the runner's output. Their exit status 0 proves
+nothing.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,11 +11,11 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run that ended with 0 ran no test, as the end of a sentence; ``None`` if one ran, or nothing is
-    known.
+    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or if this is
+    unknown.
 
-    ``output`` is what the command printed, of long output the end. A runner that tells of a test that passed anywhere
-    in it has run one.
+    ``output`` is what the command printed, or the end of long output. If the output reports a passed test anywhere, a
+    test ran.
     """
     text = _ESCAPES.sub("", output)
     answers = [each(command, text) for each in (_go, _cargo, _node, _unittest, _jest)]
@@ -28,7 +30,9 @@ _LEFT_OUT = re.compile(
 
 
 def left_out(output: str) -> str:
-    """Return the line in which ``unittest``, ``node --test`` or a TAP reports a test that was skipped or may fail."""
+    """Return the output line in which ``unittest``, ``node --test`` or TAP reports a skipped test or an expected
+    failure.
+    """
     found = _LEFT_OUT.search(_ESCAPES.sub("", output))
     return found[0].strip() if found else ""
 

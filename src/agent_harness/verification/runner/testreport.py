@@ -1,11 +1,11 @@
-"""Reports of a test run about each test: its JUnit XML, compared with the records of the harness's pytest plugin.
+"""Reader of a test run's JUnit XML report, compared with the records of the harness's pytest plugin.
 
-A report is untrusted input: the tests that wrote it belong to an agent. Missing, torn, oversized, linked or
-entity-carrying files are a ``ReportProblem``; they are never half a report.
+A report is untrusted, because an agent's tests wrote it. A file that is missing, incomplete, too large, a symbolic link
+or contains XML entities raises ``ReportProblem``; no partial report is returned.
 
-The plugin is ``plugin/agent_harness_recorder.py``. Its lines come through a named pipe that is drained at once, so a
-test that was seen failing stays failed, whatever the report says afterwards. A run without a session that finished,
-with tests that were collected and never started, or with a patched runner is not a run that counts.
+The plugin is ``plugin/agent_harness_recorder.py``. Its lines arrive through a named pipe that is read at once, so a
+test that was seen to fail stays failed. A run does not count if no session finished, if collected tests never started,
+or if the test runner was patched.
 """
 
 import json
@@ -36,12 +36,12 @@ _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
 class ReportProblem(ValueError):
-    """Report that cannot be believed, or is missing; the text says why in one line."""
+    """Error: a test report is missing or cannot be trusted; the text gives the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedCase:
-    """One ``<testcase>``."""
+    """One ``<testcase>`` element of a JUnit XML report."""
 
     file: str | None
     classname: str
@@ -50,7 +50,7 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id (``file::Class::test[param]``) as far as the element tells it."""
+        """Pytest node id of the test case (``file::Class::test[param]``), as far as the element contains the parts."""
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -66,7 +66,9 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome by test id: ``passed``, ``failed``, ``error`` or ``skipped``; the time in seconds."""
+    """Outcome of each test by its id (``passed``, ``failed``, ``error`` or ``skipped``), and the duration in
+    seconds.
+    """
 
     cases: Mapping[str, str] = field(default_factory=dict)
     duration: float = 0.0
@@ -76,7 +78,7 @@ class Report:
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """Return the ids with one of these outcomes."""
+        """Return the ids of the tests with one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -90,7 +92,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call of a function under work: its arguments as Python, its answer as a text that is only compared."""
+    """A recorded call of a function under work: arguments as Python source, and the result as text for comparison."""
 
     module: str
     name: str
@@ -100,7 +102,7 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """Calls that were noted in a run."""
+    """Function calls that were recorded in a test run."""
 
     recorded: list[RecordedCall] = field(default_factory=list)
     flows: list[RecordedCall] = field(default_factory=list)  # the first answer of each generator and coroutine
@@ -112,7 +114,7 @@ class Calls:
     python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
-        """Take in one line of the plugin."""
+        """Add the calls in one line of the plugin."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
@@ -127,12 +129,14 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the outcome that counts for a test with several: an error or failure wins, a skip never hides a pass."""
+    """Return the outcome that counts for a test with several outcomes: error before failed, failed before passed,
+    passed before skipped.
+    """
     return min(outcomes, key=_WORST_FIRST.index)
 
 
 def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Report:
-    """Return a report from (id, outcome) pairs; an id that occurs twice keeps its worst outcome."""
+    """Return a report for pairs of test id and outcome. If an id occurs twice, the worse outcome counts."""
     cases: dict[str, str] = {}
     for name, outcome in outcomes:
         cases[name] = worst((outcome, cases.get(name, outcome)))
@@ -140,15 +144,15 @@ def report_of(outcomes: Iterable[tuple[str, str]], duration: float = 0.0) -> Rep
 
 
 def read_junit(path: str | os.PathLike[str]) -> Report:
-    """Return the report in a JUnit XML file; raise ``ReportProblem`` if it cannot be believed (C61)."""
+    """Return the report in a JUnit XML file. Raise ``ReportProblem`` if the file cannot be trusted (C61)."""
     cases, duration = read_cases(path)
     return report_of(((case.id, case.outcome) for case in cases), duration)
 
 
 def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Return every ``<testcase>`` in document order, and the seconds of the suites.
+    """Return every ``<testcase>`` of a JUnit XML file in order, and the duration of the suites in seconds.
 
-    Raise ``ReportProblem`` as ``read_junit`` does.
+    Raise ``ReportProblem`` if the file cannot be trusted.
     """
     reader = _ReportReader()
     with _opened(path) as file:
@@ -160,10 +164,7 @@ def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file of bearable size.
-
-    Raise ``ReportProblem`` for a link, a folder, a pipe or a missing file.
-    """
+    """Open a report file. Raise ``ReportProblem`` if it is missing, too large or not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -176,7 +177,9 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _ReportReader:
-    """Collector of test cases while expat reads; builds no tree, so depth and size cost nothing."""
+    """Collector of test cases from a streaming XML parser. No tree is built, so deep or large files need little
+    memory.
+    """
 
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
@@ -245,7 +248,7 @@ def _number(text: str | None) -> float:
 
 @dataclass(slots=True)
 class RecordedSession:
-    """One pytest session, as the plugin reported it."""
+    """One pytest session, as the harness's plugin reported it."""
 
     takes_options: bool = False  # ours, by which it writes a report
     collected: int = 0
@@ -262,7 +265,7 @@ class RecordedSession:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
-        """Take in one line of the plugin."""
+        """Add the information in one line of the plugin."""
         if kind == "collected":
             self.collected = max(self.collected, int(rest[0]))
         elif kind == "test":
@@ -300,7 +303,9 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Context that makes the pipe and reads it until the run is over; ``sessions`` then holds the plugin's reports."""
+    """Context manager that creates the pipe and reads the plugin's lines until the run ends. ``sessions`` then contains
+    the result.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.address = str(folder / "witness")
@@ -315,7 +320,7 @@ class RunRecorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """End the run: read everything that was written, then close the pipe."""
+        """Read everything that was written to the pipe, then close the pipe."""
         os.write(self._pipe, b"\n" + self._end + b"\n")
         self._thread.join(_WAIT_SECONDS)
         os.close(self._pipe)
@@ -350,10 +355,10 @@ def recorder_settings(
     again: Path | None = None,
     root: Path | None = None,
 ) -> str:
-    """Return the value of the variable that tells the plugin what to do.
+    """Return the value of the environment variable that configures the plugin.
 
-    ``watched`` are functions whose calls are recorded, by file and first line; ``again`` are calls to be made in place
-    of the tests; ``root`` is the folder of the work for both.
+    ``watched`` are functions whose calls are recorded, by file and first line. ``again`` is the file of calls to make
+    instead of running tests. ``root`` is the folder of the work for both.
     """
     values: dict[str, object] = {"address": address}
     values |= {"root": str(root)} if root else {}
@@ -370,7 +375,7 @@ def recorder_settings(
 
 
 def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
-    """Raise ``ReportProblem`` unless there were sessions and each of them came to its end undisturbed."""
+    """Raise ``ReportProblem`` if no pytest session was recorded, or if a session was disturbed or did not finish."""
     if not sessions:
         raise ReportProblem("pytest did not start, or not with our plugin; see the output")
     for session in sessions.values():
@@ -378,9 +383,9 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
-    """Return the report of a run whose JUnit XML agrees with the plugin; ids are the runner's own node ids.
+    """Return the report of a run if its JUnit XML agrees with the plugin's records. Raise ``ReportProblem`` if not.
 
-    ``ReportProblem`` when it does not.
+    Test ids are pytest's own node ids.
     """
     written = report_of((case.id, case.outcome) for case in cases)
     last = list(sessions.values())[-1]  # every session writes the same file
@@ -390,7 +395,7 @@ def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase],
 
 
 def merged(sessions: Mapping[int, RecordedSession], seconds: float = 0.0) -> Report:
-    """Return the plugin's reports for all sessions of a run."""
+    """Return one report that combines the plugin's records of all sessions of a run."""
     found = report_of((item for session in sessions.values() for item in session.outcomes.items()), seconds)
     return replace(
         found,

@@ -1,9 +1,9 @@
-"""Records calls of the functions under work while they are tested, and makes the same calls again.
+"""Records calls of the functions under work during tests, and repeats the same calls later.
 
-Standard library only, Python 3.8 and later: the plugin beside it imports this file, and a copy of it, as a program of
-another name, makes the calls where no runner is. A call is kept as text: what goes in can be evaluated again, what
-comes out is only compared. Nothing outside of the process is changed by a call that is made again: what would write,
-start or send something is refused, and the call then counts for nothing.
+It uses only the standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of the file
+repeats the calls in a process without a test runner. Calls are stored as text: arguments can be evaluated again,
+results are only compared. A repeated call cannot write files, start processes or send data outside its folders; if it
+tries, its result is ignored.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class _TooMuch(Exception):
-    """A value that is not kept."""
+    """Exception: a value is too large or too complex to record."""
 
 
 class TracedProject:
-    """Classes of the work: in a file below its folder that is not a test, by a name in its module."""
+    """Project whose classes are traced: those in its own files, except tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -94,7 +94,7 @@ class TracedProject:
         return found is kind and not issubclass(kind, (BaseException, type))
 
     def has_state(self, value: object) -> bool:
-        """Return whether it is an object of the work that can change."""
+        """Return True if the value is an object of the project that can change."""
         return self.owns(type(value)) and not isinstance(value, tuple) and not _is_enum(type(value))
 
 
@@ -103,7 +103,7 @@ def _is_enum(kind: type) -> bool:
 
 
 class Texts:
-    """Values as texts."""
+    """Conversion of values to text."""
 
     def __init__(self, project: TracedProject) -> None:
         self._project = project
@@ -112,7 +112,7 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Return the text of an answer, which is only compared: unordered values are sorted, and odd objects become
+        """Return the text of a result for comparison. Unordered values are sorted, and unknown objects are replaced by
         their type.
         """
         self._inside.clear()
@@ -120,17 +120,21 @@ class Texts:
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Return the text of an argument, which can be evaluated again. ``made`` tells how an object was made."""
+        """Return the text of an argument, which can be evaluated again. ``made`` returns the expression that creates an
+        object.
+        """
         self._left = _PARTS_LIMIT
         return self._text(value, made, keeps_order=True)
 
     def state(self, value: object) -> str:
-        """Return the state of an object of the work, by the names of its attributes; none of its code runs."""
+        """Return an object's attributes as text, without running any code of the object."""
         self._inside, self._left = [id(value)], _PARTS_LIMIT
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return the result of a call: its answer, and the state of its first object, or of the one that it makes."""
+        """Return the result of a call as text: the returned value, and the state of the object that the call made or
+        belongs to.
+        """
         if is_making:
             return self.state(first)
         return f"{self.answer(value)} on {self.state(first)}" if self._project.has_state(first) else self.answer(value)
@@ -202,7 +206,7 @@ def _slots(kind: type) -> list[str]:
 
 
 class _Made:
-    """Origin of an object: the call that made it, and the methods called since."""
+    """Origin of an object: the call that created it, and the method calls since then."""
 
     __slots__ = ("kind", "since", "state", "text")
 
@@ -212,7 +216,7 @@ class _Made:
 
 
 class _Open:
-    """A call that is heard to its end."""
+    """A recorded call that has not returned yet."""
 
     __slots__ = ("arguments", "frame", "given", "is_making", "name", "named", "owner", "rest")
 
@@ -224,10 +228,10 @@ class _Open:
 
 
 class Recorder:
-    """Keeps calls of these functions, by file and first line: the outermost ones, with plain values.
+    """Recorder of the outermost calls of the watched functions, given by file and first line, with plain values.
 
-    An object of the work is as good as a plain value while it is known how to make another one: by the call that made
-    it, and those of its methods that tests have called since.
+    An object of the project may be an argument if it can be created again: by the call that created it and the method
+    calls since.
     """
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
@@ -249,21 +253,21 @@ class Recorder:
 
     @property
     def calls(self) -> list[list[str]]:
-        """Module, function, arguments and answer of each call that always gave the same one."""
+        """Module, function, arguments and result of each call that always gave the same result."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
 
     @property
     def flows(self) -> list[list[str]]:
-        """Module, function, no arguments, and the first answer of each generator and coroutine."""
+        """Module, function and first result of each generator and coroutine, with empty arguments."""
         return [[*key, "", answer] for key, answer in self._flows.items()]
 
     @property
     def _spent(self) -> int:
-        """Cost of listening so far; a part of a value takes about as long as an event."""
+        """Number of events and value parts processed so far, as a measure of the recording's cost."""
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
-        """Listen from now on; without ``records`` only to changes of objects."""
+        """Start recording calls; with ``records`` False, only follow changes of objects."""
         self._open, self._records = None, records
         if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
@@ -299,7 +303,7 @@ class Recorder:
             sys.setprofile(None)
 
     def _flowed(self, frame: FrameType, value: object) -> None:
-        """Return the first values of a generator, or the result of a coroutine."""
+        """Record the first value of a generator, or the result of a coroutine."""
         import dis
 
         code = frame.f_code
@@ -315,7 +319,9 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """Note that an object of the work is being made; if its class has bases, the outermost call counts."""
+        """Record that an object of the project is being created, with the arguments. In nested constructors, the
+        outermost counts.
+        """
         new = _first(frame)
         if id(new) in self._making or not self._project.has_state(new) or len(self._made) > _MADE_LIMIT:
             return
@@ -337,7 +343,7 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return how an object was made, if it is still as the noted calls have left it."""
+        """Return how an object was created; None if unknown or if the object has changed in another way."""
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -347,7 +353,7 @@ class Recorder:
         return self._texts.given(value, self._expression)
 
     def _expression(self, value: Any) -> str:
-        """Return the expression that makes an object again."""
+        """Return the expression that creates an equal object again."""
         kind, found = type(value), self._known(value)
         if not self._project.owns(kind):
             raise _TooMuch
@@ -393,7 +399,9 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return whether it is a call of a method of an object that is known, which may change it."""
+        """Return True if a frame is a method call on an object whose origin is known; the call may change the
+        object.
+        """
         code = frame.f_code
         is_method = code.co_varnames[:1] == ("self",) and not code.co_flags & _FLOWS
         first = _first(frame) if self._made and is_method else None
@@ -434,7 +442,7 @@ def _first(frame: FrameType) -> Any:
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a function, by position and by name, at its beginning."""
+    """Return the positional and keyword arguments of a function call that has just begun."""
     code, local = frame.f_code, frame.f_locals
     names, count, keywords = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
     given = tuple(local[each] for each in names[:count])
@@ -447,22 +455,22 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _is_return(frame: FrameType) -> bool:
-    """Return whether a frame that ends returns, and does not raise."""
+    """Return True if an ending frame returns, False if it raises."""
     import dis
 
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _attribute(kind: type, name: str) -> object:
-    """Return a member of a class as it is written there."""
+    """Return a class attribute without binding it; None if there is none."""
     return next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
 
 
 class Again:
-    """Repeater of calls; ``answers`` has a text for each, or ``None`` if it says nothing.
+    """Repeater of recorded calls; ``answers`` returns a text for each call, or None if the result says nothing.
 
-    From the first call on the process may write below its folder and its temporary one alone, and start or send
-    nothing; that stays so until its end.
+    From the first call until its end, the process can write only below its own folder and its temporary folder. It
+    cannot start programs or send data.
     """
 
     def __init__(self, *places: str) -> None:
@@ -500,7 +508,7 @@ class Again:
             raise PermissionError(event)
 
     def _is_inside(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        """Return whether a change of files concerns only folders that are thrown away."""
+        """Return True if a file operation affects only folders that are deleted afterwards."""
         if event not in _ON_FILES:
             return False
         names, folders = _ON_FILES[event]
@@ -531,7 +539,7 @@ class Again:
     def _made(
         self, call: Callable[..., Any], module: str, name: str, arguments: list[Any], since: list[tuple[str, list[Any]]]
     ) -> Any:
-        """Return an object of the work, made by its class, and then changed by its methods."""
+        """Create an object of the project by calling its class, then its recorded methods."""
         value = call(self._found(module, name), *arguments)
         for method, given in since:
             call(getattr(value, method), *given)
@@ -541,7 +549,7 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Return whether code of the project raised it: a framework that was not set up says so by itself."""
+        """Return True if the project's own code raised the exception, rather than a framework that was not set up."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -549,7 +557,7 @@ class Again:
 
 
 def main() -> None:
-    """Call the functions that ``job.json`` beside this program lists; write answers to ``answers.json``."""
+    """Call the functions listed in ``job.json`` beside this program, and write the results to ``answers.json``."""
     place = os.path.dirname(os.path.realpath(__file__))
     with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
         job = json.load(file)

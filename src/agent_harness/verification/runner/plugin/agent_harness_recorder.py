@@ -1,12 +1,12 @@
-"""A pytest plugin that says what ran while it runs; the harness loads it with ``-p`` into a project's own pytest.
+"""Pytest plugin that reports which tests run, while they run; the harness loads it with ``-p`` into a project's pytest.
 
-Standard library and pytest only, Python 3.7 and later; this folder holds nothing but it and what it needs, so that
-putting it on the path makes nothing of the harness importable. One JSON array a line goes to a named pipe that the
-harness drains, so what was said cannot be unsaid: ``[pid, kind, ...]`` with the kinds start, collected, test, result,
-gave up, opened, calls, flows, unkept, around, answers, finish.
+It uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else, so having the
+folder on the path makes no harness module importable. The plugin writes one JSON array per line to a named pipe, which
+the harness reads at once, so a report cannot be changed later: ``[pid, kind, ...]`` with the kinds start, collected,
+test, result, gave up, opened, calls, flows, unkept, around, answers, finish.
 
-It closes the careless ways to fake a run (ending the process early, patching pytest, writing a report by hand). Code
-in the same process that is written against this very file can still lie; ``docs/verification.md`` says so.
+This prevents simple ways to fake a run, such as ending the process early, patching pytest or writing a report. Code in
+the same process that targets this plugin can still lie (``docs/verification.md``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if _ADDRESS:  # neither the tests' own processes nor a pytest inside a test lear
 
 
 def _say(*record: object) -> None:
-    """Write one line to the pipe; a forked child and a worker of xdist stay silent."""
+    """Write one line to the pipe. A forked child or an xdist worker writes nothing."""
     if not _ADDRESS or os.getpid() != _PID or "silent" in _SETTINGS:
         return
     line = (json.dumps([_PID, *record]) + "\n").encode()
@@ -99,18 +99,20 @@ def _is_code(value: object) -> bool:
 
 
 def _patched() -> list[str]:
-    """Return the names of runner functions that changed since before any code of the project ran."""
+    """Return the names of test-runner functions that were replaced since the project's code began to run."""
     now = _runner_functions()
     return [".".join(key) for key, value in _functions.items() if now.get(key) is not value]
 
 
 def _judging_hooks(config: pytest.Config) -> list[Any]:
-    """Return every implementation of a hook that can turn one outcome into another."""
+    """Return every implementation of a pytest hook that can change a test's outcome."""
     return [found for name in _JUDGING for found in getattr(config.hook, name).get_hookimpls()]
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return hooks that came with the tests; those of conftest files were looked at before the run."""
+    """Return one text for each outcome-changing hook that was registered during the tests, except those in conftest
+    files.
+    """
     found: list[str] = []
     for one in _judging_hooks(config):
         code = getattr(one.function, "__code__", None)
@@ -121,7 +123,7 @@ def _late(config: pytest.Config) -> list[str]:
 
 
 def _foreign() -> list[str]:
-    """Return modules that came from the agent's folder instead of the commit under test."""
+    """Return the modules that were imported from the agent's folder instead of the checkout."""
     project = _SETTINGS.get("project")
     if not project:
         return []
@@ -139,7 +141,7 @@ def _foreign() -> list[str]:
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note which files of the checkout are opened, and which code of the checkout does it."""
+    """Audit hook: record which files of the checkout are opened, and which code of the checkout opens them."""
     if event not in ("open", "sqlite3.connect") or len(_opened) >= _OPENED_LIMIT:
         return
     if not isinstance(arguments[0], (str, bytes)):
@@ -163,12 +165,11 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Record the runner's functions at the last moment before code of the project runs.
+    """Record the test runner's functions at the last moment before code of the project runs.
 
-    Installed plugins are loaded by then, conftest files are not.
-
-    Pytest changes parts of itself in a ``tryfirst`` implementation of this hook; this one comes after it. A pytest that
-    is only asked for its version, or for the names of tests, is none that could have a report.
+    Installed plugins are loaded by then, but not the conftest files. Pytest itself replaces some functions in a
+    ``tryfirst`` implementation of this hook, which runs earlier. A pytest that only prints its version or lists tests
+    stays silent.
     """
     if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
         _SETTINGS["silent"] = True
@@ -186,7 +187,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that the harness asked for, if any: by id, or with all their parameters."""
+    """Keep only the tests that the harness selected, if any: by exact id, or by id without parameters."""
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -221,7 +222,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[object]) -> None:
-    """Note what was raised, before any other hook changes it."""
+    """Record that a test raised an exception, before another hook can hide it."""
     if call.excinfo is not None:
         _raised.add((item.nodeid, call.when))
     _marks[item.nodeid] = (
@@ -246,7 +247,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Listen while fixtures make objects that a test then calls."""
+    """Follow the creation of objects in fixtures, because tests may call their methods."""
     if _recorder is None:
         yield
         return
@@ -267,7 +268,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Make calls recorded in another run instead of running the tests: from a test, without fixtures."""
+    """Repeat the recorded calls of another run instead of running the tests, from inside a test without fixtures."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
@@ -286,7 +287,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _around() -> dict[str, Any]:
-    """Return the values with which a separate program finds the same modules, and the settings of the tests."""
+    """Return the import paths, program name and environment variables that a separate process needs to repeat the
+    calls.
+    """
     below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
     inside = [os.path.relpath(path, below) for path in places if (path + os.sep).startswith(below + os.sep)]
@@ -300,19 +303,19 @@ def _around() -> dict[str, Any]:
 
 
 def _asserted(report: pytest.TestReport) -> bool:
-    """Return whether a test failed because of what it asks for, and not on the way to it."""
+    """Return True if a test failed because of an assertion, not because of another error."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return str(getattr(crash, "message", "")).startswith(("assert", "AssertionError", "Failed"))
 
 
 def _in_assertion(report: pytest.TestReport) -> bool:
-    """Return whether a test raised where it asserts something, such as a comparison of what cannot be compared."""
+    """Return True if a test raised an exception inside an ``assert`` statement."""
     crash = getattr(report.longrepr, "reprcrash", None) if report.failed else None
     return crash is not None and linecache.getline(str(crash.path), crash.lineno).lstrip().startswith("assert")
 
 
 def _may_skip(report: pytest.TestReport) -> bool:
-    """Return whether the source marks a test, or its class, as skipped or expected to fail."""
+    """Return True if a mark in the source allows the test to be skipped or to fail."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
@@ -339,6 +342,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Join the records of a worker of xdist and of the controller."""
+    """Merge the records of an xdist worker into those of the controller."""
     for key, values in (getattr(node, "workeroutput", None) or {}).get("agent_harness_recorder", {}).items():
         _told[key] += values
