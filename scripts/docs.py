@@ -158,13 +158,17 @@ def recovery_tables() -> str:
                 ),
                 (
                     "the commit at which the turn began is no longer in the history",
-                    "the harness puts the turn's work, with its contents, on top of that commit. A conflict is "
-                    "rejected",
+                    (
+                        "the harness puts the turn's work, with its contents, on top of that commit. A conflict is "
+                        "rejected"
+                    ),
                 ),
                 (
                     "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
-                    "in a task list, the agent may fix the state, otherwise the work goes into a rescue. A "
-                    "feature session is rolled back",
+                    (
+                        "in a task list, the agent may fix the state, otherwise the work goes into a rescue. A "
+                        "feature session is rolled back"
+                    ),
                 ),
                 (
                     "the project contains another work tree or repository",
@@ -172,13 +176,17 @@ def recovery_tables() -> str:
                 ),
                 (
                     "a submodule has changes",
-                    "the changes stay. A rollback reports them. An acceptance reports them only if the submodule "
-                    "does not contain them as a commit",
+                    (
+                        "the changes stay. A rollback reports them. An acceptance reports them only if the submodule "
+                        "does not contain them as a commit"
+                    ),
                 ),
                 (
                     "the settings of the repository, or a hook, have changed",
-                    "the harness restores the settings or hook, reports the change, and keeps the turn's versions in "
-                    "`.git/harness/left`",
+                    (
+                        "the harness restores the settings or hook, reports the change, and keeps the turn's versions in "
+                        "`.git/harness/left`"
+                    ),
                 ),
                 (
                     "git settings outside the repository have changed",
@@ -190,8 +198,10 @@ def recovery_tables() -> str:
                 ),
                 (
                     "git cannot read HEAD, the branch, packed-refs or the index",
-                    "the harness restores the file, reports the damage, and keeps the damaged file in "
-                    "`.git/harness/left`",
+                    (
+                        "the harness restores the file, reports the damage, and keeps the damaged file in "
+                        "`.git/harness/left`"
+                    ),
                 ),
                 (
                     "a task list was deleted or damaged, or is now a folder or a symbolic link",
