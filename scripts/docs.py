@@ -184,8 +184,8 @@ def recovery_tables() -> str:
                 (
                     "the settings of the repository, or a hook, have changed",
                     (
-                        "the harness restores the settings or hook, reports the change, and keeps the turn's versions in "
-                        "`.git/harness/left`"
+                        "the harness restores the settings or hook, reports the change, and keeps the turn's versions "
+                        "in `.git/harness/left`"
                     ),
                 ),
                 (
