@@ -38,7 +38,9 @@ def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int
     if isinstance(error, OSError) and (refused := _refusal(error)):
         return show(refused, as_json=as_json, verb=verb)
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    fault = HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
+    fault = HarnessError(
+        f"Unexpected: {where}", hint="HARNESS_DEBUG=1 with the same command shows where the error occurred"
+    )
     return show(fault, as_json=as_json, verb=verb)
 
 
@@ -53,7 +55,7 @@ def _refusal(error: OSError) -> Refused | None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        return Refused("The current folder is gone", hint="cd to an existing folder")
+        return Refused("The current folder no longer exists", hint="cd to an existing folder")
     return None
 
 
