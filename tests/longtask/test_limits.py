@@ -99,7 +99,7 @@ def test_a_limit_that_the_clock_has_lost_is_lifted_all_the_same(project: LongTas
     (told,) = project.lth("next").json["rateLimits"]
     assert told["lift"] == f"lth record {project.root} --status active"
     cleared = run_harness("limits", "clear", str(told["account"]))
-    assert cleared.returncode == 0 and b"If a long task waits for it, that is due again." in cleared.stdout
+    assert cleared.returncode == 0 and b"A long task that waits for" in cleared.stdout
     assert due(project) == "run"
 
 

@@ -90,7 +90,7 @@ def test_a_list_of_which_nothing_is_left_in_the_folder_comes_back_from_its_copy(
     shutil.rmtree(repo.path)
     again = Repo.with_files(tmp_path / "app", {"app.py": "two\n"})
     made = run_in_process(main.main, "harness", "init", ".", cwd=again.path)
-    assert made.code == 0 and "An earlier list was here; its state is now in " in made.out
+    assert made.code == 0 and "An earlier task list was here; its state is now in " in made.out
     aside = Path(made.out.partition("its state is now in ")[2].splitlines()[0].rstrip("."))
     assert (aside / "starts.jsonl").exists() and not (home / "starts.jsonl").exists()
     assert run_in_process(main.main, "harness", "status", "--json", cwd=again.path).json["tasks"] == []

@@ -339,7 +339,7 @@ def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_pat
     with listed.start("log", "--follow", "task-001", "--json") as process:
         assert process.stdout is not None  # with stderr in it
         line = process.stdout.readline()
-    assert line == "Nothing was said of task-001 yet; waiting for a run that works on it (Ctrl-C ends)\n"
+    assert line == "The log has no lines about task-001 yet; waiting for a run that works on it (Ctrl-C stops)\n"
 
 
 def test_why_proven_work_did_not_land(tmp_path: Path) -> None:

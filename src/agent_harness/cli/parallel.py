@@ -104,7 +104,7 @@ def _workspace_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     found = runs.prune()
     lines: list[str] = []
     for each in found["removed"]:
-        kept = f"; what only it had is in {', '.join(each['rescues'])}" if each["rescues"] else ""
+        kept = f"; its unmerged work is in {', '.join(each['rescues'])}" if each["rescues"] else ""
         lines.append(f"Removed {each['place']}{kept}")
     lines += [f"Kept {each['place']}: {each['why']}" for each in found["kept"]]
     return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
@@ -130,7 +130,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
         f"{each['item']}  {each['state']}  attempt {each['fence']}, since {_local(each['since'])}"
         for each in found["queue"]
     ]
-    lines = lines or ["Nothing waits to land."]
+    lines = lines or ["The merge queue is empty."]
     lines += [found["unpushed"]["message"]] if found["unpushed"] else []
     return found, [*lines, *([] if found["alive"] else ["No run is running."]), f"next: {found['next']}"]
 
@@ -172,7 +172,7 @@ REQUESTS = Program(
     "Change a running parallel run.",
     {
         "scale": Subcommand(
-            "Change the number of agents at once.",
+            "Change the number of concurrent agents.",
             Argument("workers", "N", _number),
             _JSON,
             purpose="Change the number of agents of the parallel run here. With more, slots open at "

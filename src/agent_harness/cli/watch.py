@@ -135,7 +135,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
     while True:
         columns, rows = screen.size
         seen = watch.all_lines(found, columns, chosen)[: rows - 1]
-        screen.paint([*seen, *[""] * (rows - 1 - len(seen)), fitted(" enter open  j k choose  q leave", columns)])
+        screen.paint([*seen, *[""] * (rows - 1 - len(seen)), fitted(" enter open  j k select  q quit", columns)])
         key = screen.key(TICK_SECONDS * 2)
         paths = [path for path, _, _ in found]
         at = paths.index(chosen) if chosen in paths else 0
