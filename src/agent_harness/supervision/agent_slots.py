@@ -1,7 +1,7 @@
-"""Slot for one agent: one of the machine's, and one of its account's.
+"""Slots for agents: an agent that runs occupies a slot of the machine and a slot of its provider account.
 
-It is taken before an agent starts and released when its session is over, or when the process dies. An account has the
-number in ``host.json``, less its throttle since a refusal. SC-40, SC-43, SC-44.
+The slot is taken before the agent starts. It is released at the end of the session or of the process. The slots of an
+account are limited by ``host.json``, and by a throttle after a refusal. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host
@@ -13,8 +13,9 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Return a slot, or why there is none now, for a person. ``told`` describes its use for ``harness limits
-    --host``.
+    """Take a slot for an agent of this account. Return the slot, or a user-readable reason why none is free.
+
+    ``told`` describes the use of the slot for ``harness limits --host``.
     """
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
