@@ -98,7 +98,7 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """Return the check without further requirements: only its exit status counts."""
+        """The check without further requirements: only its exit status counts."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
@@ -455,7 +455,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """Return the project's import folders in the environments that a command may use."""
+        """The project's import folders in the environments that a command may use."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 
