@@ -25,13 +25,13 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
         working = host.working(account)
         left = limits.seconds_to_begin(account, terms.agents, working)
         if left is None:
-            return f"All agents that {account} may have are running; waiting for one: harness limits"
+            return f"All agents allowed for {account} are running; waiting for one: harness limits"
         if left:
-            return f"Agents of {account} start one after the other, because it was refused: harness limits"
+            return f"Agents of {account} start one at a time after a rate limit: harness limits"
         if tokens and not throttles.has_tokens(
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
-            return f"Agents of {account} read all that it may have for now; waiting for less: harness limits --host"
+            return f"Agents of {account} have used the input tokens allowed for now; waiting: harness limits --host"
         found = _of_host(account, told, most)
         if isinstance(found, HostSlot):
             limits.note_start(account, terms.agents)
@@ -40,4 +40,4 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
 
 def _of_host(account: str, told: JsonObject, most: int) -> HostSlot | str:
     found = host.take(host.AGENTS, {**told, "account": account})
-    return found or f"All {most} agents of this machine are running; waiting for one: harness limits --host"
+    return found or f"All {most} agent slots of this machine are in use; waiting for one: harness limits --host"

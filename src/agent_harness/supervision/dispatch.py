@@ -130,7 +130,7 @@ class Dispatcher:
             if not self.patience.waits(refusal):
                 raise
             if not self.wait(refusal, stop_requested):
-                raise Interrupted("Stopped by a person; nothing was started.", hint=self.patience.again) from None
+                raise Interrupted("Stopped by the user; no agent was started.", hint=self.patience.again) from None
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
@@ -167,7 +167,7 @@ class Dispatcher:
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
-            self._say(f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {account}")
+            self._say(f"Waiting; press Ctrl-C to stop. To continue immediately: harness limits clear {account}")
         try:
             while not stop_requested():
                 try:
@@ -190,7 +190,8 @@ class Dispatcher:
         quoted = f': "{limit.said}"' if limit.said else ""
         return LimitInForce(
             f"Rate limited: {limit}, in {left}{quoted}",
-            hint=f"{self.patience.again} then, or at once: harness limits clear {shlex.quote(limit.account)}",
+            hint=f"{self.patience.again} after that time; to try immediately: "
+            f"harness limits clear {shlex.quote(limit.account)}",
             account=limit.account,
             until=clock.timestamp(limit.until),
             attempt=limit.attempt,

@@ -76,9 +76,11 @@ class PersonsMessages:
             )
         folder = self._own or self._all
         if self._all is None or folder is None:
-            raise Refused("No session has run here yet", hint="harness run")
+            raise Refused("No session has run in this project yet", hint="harness run")
         if len(self.waiting()) >= MOST_WAITING:
-            raise Refused(f"{MOST_WAITING} messages wait for an agent already", hint="harness run")
+            raise Refused(
+                f"{MOST_WAITING} messages are already waiting for the agent, which is the limit", hint="harness run"
+            )
         for each in (self._all, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{time.time_ns():020}-{os.getpid()}.json"

@@ -209,7 +209,7 @@ class ContextWindow(Monitor[int]):
 
 
 BUDGET_TEXT = "{name} cost ${spent:.2f} exceeds budget ${limit:.2f}."
-TOGETHER_TEXT = "{name} cost ${spent:.2f}, with what all at work have reserved, exceeds budget ${limit:.2f}."
+TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running agents, exceeds budget ${limit:.2f}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,5 +264,5 @@ class Budget(Monitor[Totals]):
         )
         if totals.unpriced_calls:
             prices = f"${SAMPLE_PRICE.input_usd:g}/M in and ${SAMPLE_PRICE.output_usd:g}/M out"
-            text += f" No price is known for {totals.unpriced_calls} calls; they count at {prices}."
+            text += f" The price of {totals.unpriced_calls} calls is unknown; they are counted at {prices}."
         return Intervention(kind="stop", reason="budget_exceeded", message=text)

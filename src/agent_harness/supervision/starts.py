@@ -67,13 +67,13 @@ class StartCount:
                 if line.get("item") == self._item:
                     most, own = bound, own + 1
         if own + more > min(most, self._most):
-            return self._refusal(f"The agent was started {own} times for {self._item}, and it is not done")
+            return self._refusal(f"The agent was started {own} times for {self._item}, which is still not done")
         if together + more > ITEMS_WORTH * min(most_together, self._most):
-            return self._refusal(f"Agents were started {together} times since a person last looked")
+            return self._refusal(f"Agents were started {together} times since you last allowed more starts")
         return None
 
     def _refusal(self, told: str) -> StartsUsedUp:
-        return StartsUsedUp(f"{told}; none is started before a person agrees.", hint=self._hint, item=self._item)
+        return StartsUsedUp(f"{told}; no agent is started until you allow more.", hint=self._hint, item=self._item)
 
 
 def go_on(folder: str) -> None:

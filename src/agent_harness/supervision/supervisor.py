@@ -267,10 +267,10 @@ class Heard:
         """
         finished = self.finished
         if finished is None:
-            return "error", "the agent went away without ending its turn"
+            return "error", "the agent exited without ending its turn"
         went_on = self._worked_since or (finished.ok and self._said_since)
         if self.refused is not None and not went_on:
-            return "rate_limited", self.refused.message or finished.message or "the provider refuses for now"
+            return "rate_limited", self.refused.message or finished.message or "the provider refuses requests for now"
         if finished.ok:
             return "finished", finished.message
         last_line = self.tail().strip().rsplit("\n", 1)[-1][:500]
@@ -481,7 +481,7 @@ class Listening:
         finished = self._heard.finished
         reason, message = self._ending or self._heard.own_ending()
         if self._ending is None and self._turn.over_limit and not (finished and finished.ok):
-            reason, message = "over_limit", f"The agent {self._turn.over_limit}, and was ended."
+            reason, message = "over_limit", f"The agent {self._turn.over_limit}, and was stopped."
         written = self._terms.transcript.problem
         problems = [*self._problems, *([written] if written else [])]
         return Outcome(

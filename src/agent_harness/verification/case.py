@@ -100,7 +100,7 @@ class Case:
 
     def over_limit(self, what: str, run: Run) -> None:
         """Add the finding for a run that was stopped because it used more of the machine than allowed."""
-        message = f"{what} {run.over_limit}, and was ended: that proves nothing, for the work or against it"
+        message = f"{what} {run.over_limit}, and was stopped; its result does not count"
         self.find("over_limit", message, problem=run.problem)
 
     @contextmanager

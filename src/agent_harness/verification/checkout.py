@@ -192,7 +192,9 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
         (folder / _OWNER).write_text(json.dumps(own.as_record()))
         yield folder
     except OSError as error:
-        raise Refused(f"the checkout cannot be used: {error}", hint=f"look at the disk of {folder.parent}") from None
+        raise Refused(
+            f"the checkout cannot be used: {error}", hint=f"check the free space and permissions of {folder.parent}"
+        ) from None
     finally:
         remove(folder)
 
@@ -207,7 +209,7 @@ def _place(top: Path) -> Path:
         except OSError:
             continue
     raise Refused(
-        "no folder outside the project can be written to for the checkouts of verification",
+        "no folder outside the project is writable for the checkouts of verification",
         hint="set XDG_CACHE_HOME to a folder outside the project",
     )
 
@@ -388,7 +390,7 @@ def _compare(top: Path, entry: bytes) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n"
     stored = pointer % (hashlib.sha256(content).hexdigest().encode(), len(content))
     if digest(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest() != oid:
-        raise UnsafeTree(f"{os.fsdecode(name)} is not what its commit says: the object {oid[:10]} is forged or damaged")
+        raise UnsafeTree(f"{os.fsdecode(name)} does not match its commit: the object {oid[:10]} is forged or damaged")
 
 
 def _large_files() -> list[tuple[str, str]]:
@@ -435,7 +437,7 @@ def _link_folder(
     target = cwd / link
     why = why or _no_room(cwd, target)
     if why:
-        return f"{link} was not lent: {why}"
+        return f"{link} was not linked into the checkout: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
     _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
@@ -462,19 +464,19 @@ def _why_not_linked(project: Path, link: str) -> str | None:
     if not (project / link).exists():
         return "it does not exist"
     if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):
-        return "it leads out of the project"
+        return "it leads outside the project"
     return None
 
 
 def _kept(git: Git, link: str) -> str | None:
     if git.ok("check-ignore", "-q", "--", link):
         return None
-    return "git does not ignore it, so it belongs into the commit"
+    return "git does not ignore it, so it belongs in the commit"
 
 
 def _no_room(cwd: Path, target: Path) -> str | None:
     if os.path.lexists(target):
-        return "the commit holds something there"
+        return "the commit already contains this path"
     if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(cwd)):
-        return "the commit has a link on the way"
+        return "a parent folder is a symbolic link in the commit"
     return None

@@ -98,7 +98,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
         return Replayed(len(same), len(compared))
     call = min(other, key=lambda each: len(each.arguments))
     more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
-    told = f"{_shown(call, other[call])}{more}. Code answers alike, tested or not."
+    told = f"{_shown(call, other[call])}{more}. Code must give the same answer with and without tests."
     return Replayed(len(same), len(compared), told, tuple(sorted({each.name for each in other})))
 
 

@@ -66,13 +66,13 @@ def grade_of(
     """
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
-        return same if unchanged else Grade(CHECKED, "it passed before the work as well")
+        return same if unchanged else Grade(CHECKED, "it already passed before the work")
     if red_before != RED:
-        return Grade(CHECKED, "it did not run on the code before")
+        return Grade(CHECKED, "it did not run on the base commit")
     if noticed:
-        basis = f"failed before the work, and as it should with {noticed_of or 'changed values'}"
+        basis = f"failed before the work, and failed as expected with {noticed_of or 'changed values'}"
         return Grade(PROVEN, f"{basis}; {replayed}" if replayed else basis)
     if noticed is None and trusted:
-        return Grade(PROVEN, "failed before the work; trust: fast, so nobody asked what it notices")
+        return Grade(PROVEN, "failed before the work; trust: fast, so it was not run with changed values")
     unnoticed = "it does not notice changed values" if noticed is False else "by exit status alone"
     return Grade(CHECKED, f"it failed before the work; {not_asked or unnoticed}")

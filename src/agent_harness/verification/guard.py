@@ -28,7 +28,7 @@ from agent_harness.verification.runner_config import (
 )
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
-ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+ALLOWED_BY = "list it in validation.may_change if the task is meant to change it"
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
 """Codes of findings on files that an agent must not change, unless the user has allowed changes."""
 
@@ -46,13 +46,13 @@ class Words:
     """Wording of a protocol for findings on changed files."""
 
     check_code: str = "runner_config_changed"
-    check: str = "{} is not a session's to change: a command that checks the project runs or reads it, and {}"
+    check: str = "A session must not change {}: a command that checks the project runs or reads it, and {}"
     new_check: str = check
     environment: str = (
-        "{} is not a session's to change: it sets up, resets or looks after the environment of the tests, and {}"
+        "A session must not change {}: it sets up, resets or monitors the environment of the tests, and {}"
     )
-    given: str = "{} held tests before the feature was begun, and {}: more may be added to them"
-    support: str = "{} stands under tests that were there, and {}"
+    given: str = "{} contained tests before the feature was started, and {}; tests may only be added"
+    support: str = "{} is used by existing tests, and {}"
     allowed_by: str = ""  # what makes such a change a free one
     notes_allowed: bool = True  # what a person has allowed is told
 
@@ -169,7 +169,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     out = [(change.path, reason) for change in side for reason in _reaching(change)]
     if out:
         where = sorted({path for path, _ in out})
-        message = f"{where[0]} does things beyond its own tests: {out[0][1]}"
+        message = f"{where[0]} has effects outside its own tests: {out[0][1]}"
         findings.append(Finding("test_reaches_out", IMPORTANT, message, {"files": where, "reasons": out[:20]}))
     return Survey(
         findings=tuple(findings),
@@ -287,7 +287,7 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
     """
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
-        told = replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
+        told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
         yield from [told] if protection.words.notes_allowed else []
     elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, protection):
         yield replace(finding, severity=IMPORTANT)
@@ -313,7 +313,9 @@ def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
         message = f"{change.path}::{name} can no longer fail, whatever the code does."
         yield Finding("test_emptied", CRITICAL, message, {"path": change.path, "test": name})
     for name in sources.weakened(before, after):
-        message = f"{change.path}::{name} asserts nothing any more; it fails only where what it runs raises."
+        message = (
+            f"{change.path}::{name} no longer asserts anything; it fails only if the code that it runs raises an error."
+        )
         yield Finding("test_weakened", IMPORTANT, message, {"path": change.path, "test": name})
 
 
@@ -358,10 +360,10 @@ def _module_names(path: str) -> set[str]:
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield the findings on one changed path."""
     if protection.python and (why := shadows(change, changes, protection.import_roots)):
-        message = f"{change.path} is not accepted: {why}; another name avoids this."
+        message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
-        message = f"{change.path} is not accepted: it is a link to {change.leads_out}, outside of the repository."
+        message = f"{change.path} is not accepted: it is a symbolic link to {change.leads_out}, outside the repository."
         yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
     if loaded := _of_commands(change, kind, protection):
         yield loaded
@@ -417,7 +419,7 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
     """Yield the findings on a changed product file, which older tests may read or which may contain doctests."""
     yield from product_findings(change, protection)
     if kind.read:
-        message = f"{change.path} changed, which older tests read; they were run with the version before, too."
+        message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
     if change.path in protection.examples:
         yield from _examples(change, protection.examples[change.path])
@@ -455,7 +457,7 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
 
 def test_moved(old: str, new: str) -> Finding:
     """Return the finding that an older test file has moved to another path."""
-    return Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new})
+    return Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new})
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
@@ -500,12 +502,12 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:
-        yield _protected(change, f"{change.path} also holds tests of verified features and can no longer be read.")
+        yield _protected(change, f"{change.path} also contains tests of verified features and can no longer be parsed.")
         return
     own = {node.partition("::")[2].split("[")[0] for node in protection.test_files if file_of(node) == change.path}
     reasons = sources.changed(before, after, free=own - {""})
     if reasons:
-        message = f"{change.path} also holds tests of verified features, and {', '.join(reasons[:5])} changed."
+        message = f"{change.path} also contains tests of verified features, and {', '.join(reasons[:5])} changed."
         yield _protected(change, message, reasons)
 
 
@@ -522,14 +524,14 @@ def _support(change: FileChange) -> Iterator[Finding]:
     Python files may only gain code. For other files, older tests run with the base version, and a finding says so.
     """
     if PurePosixPath(change.path).suffix != ".py":
-        message = f"{change.path} changed; older tests were run with the version before."
+        message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:
-        yield _protected(change, f"{change.path} stands under older tests and can no longer be read.")
+        yield _protected(change, f"{change.path} is used by older tests and can no longer be parsed.")
     elif reasons := sources.changed(before, after):
-        message = f"{change.path} stands under older tests, and {', '.join(reasons[:5])} changed."
+        message = f"{change.path} is used by older tests, and {', '.join(reasons[:5])} changed."
         yield _protected(change, message, reasons)
 
 
@@ -542,7 +544,7 @@ def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
 
 
 def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding:
-    message = f"{change.path} steers the test runner and may not change in a session: {why}{protection.words.end}"
+    message = f"{change.path} configures the test runner and must not change in a session: {why}{protection.words.end}"
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
@@ -576,7 +578,12 @@ def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
     """Yield the findings on compiled files, and on product code that can detect a test runner."""
     if PurePosixPath(change.path).suffix == ".pyc":
-        yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
+        yield Finding(
+            "compiled_file",
+            WARN,
+            f"{change.path} is compiled code and was omitted from the checkout.",
+            {"path": change.path},
+        )
     if change.after is None or not change.path.endswith(".py"):
         return
     new = {m.decode() for m in _KNOWS_TESTS.findall(change.after)} - {
@@ -584,7 +591,7 @@ def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator
     }
     if new:
         names, ends = sorted(new), protection.alone and "os._exit" in new  # its status is then the one that it likes
-        message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(names)}"
+        message = f"{change.path} can detect the test runner or ends the process itself: {', '.join(names)}"
         facts = {"path": change.path, "names": names}
         message += protection.words.end if ends else "."
         yield Finding("product_knows_tests", CRITICAL if ends else IMPORTANT, message, facts)

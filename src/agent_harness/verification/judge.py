@@ -274,12 +274,12 @@ def _rules(case: Case) -> None:
         if case.runner.by_exit_status:
             return
         if not case.runner.has_checkouts:
-            case.find("not_isolated", "The tests ran in the project's folder, not on the commit alone")
+            case.find("not_isolated", "The tests ran in the project's folder, not in a checkout of the commit")
         elif case.changes.submodules:
             where = sorted(case.changes.submodules)
             case.find("submodules_empty", f"Submodules were empty folders in the checkout: {where[0]}", paths=where)
         if case.suite and (taken := sorted(n for n in case.baseline if n.partition("[")[0] in found.gained)):
-            message = f"The session takes the place of {listed(taken)}, which does not belong to its feature"
+            message = f"The session replaces tests of other features: {listed(taken)}"
             case.find("protected_test_changed", message, path=file_of(taken[0]), reasons=taken)
 
 
@@ -320,7 +320,9 @@ def _left_out(case: Case, run: Run) -> Told | None:
     texts = (*files.values(), *(case.tree.read(path) or b"" for path in beside if files))
     if not files or any(map(_LEAVING_OUT.search, texts)):
         return None
-    message = f"Not all of its tests ran ({line}), and no test speaks of that: only a mark on a test may skip it"
+    message = (
+        f"Not all tests of the command ran ({line}), and no test mentions skipping: only a mark on a test may skip it"
+    )
     return Told("proof_failed", message, {"failing": [line]})
 
 
@@ -345,7 +347,9 @@ def _run_where_moved(case: Case, command: str) -> None:
         terms = RunAsked(seconds=case.strictness.timeout_seconds, overlays=(failing,), plain=True)
         run = case.part(command, terms)
         if run.exit_code == 0 or run.stopped:
-            message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
+            message = (
+                f"{old} was moved to {new}, where the command does not run its tests: it passes although they fail"
+            )
             case.find("protected_test_changed", message, path=old, reasons=[])
             return
 
@@ -356,16 +360,16 @@ def _before(case: Case) -> None:
     if case.proof is None or case.strictness.requires_red == OFF:
         return
     if not runner.has_checkouts:
-        case.find("red_proof_skipped", "In place, the tests cannot be run on the code before")
+        case.find("red_proof_skipped", "In the project's folder, the tests cannot be run on the base commit")
         return
     with case.step("red"):
         case.red_before, proven = _asked_before(case, case.proof)
         if case.red_before == GREEN:
             if runner.by_exit_status:
-                message = "The command passed on the code before as well: that it passes now proves nothing"
+                message = "The command already passed on the base commit, so passing now proves nothing"
                 case.find("green_before", message)
             else:
-                message = "The feature's tests also pass on the code before the session; they prove nothing"
+                message = "The feature's tests also pass on the base commit, so they prove nothing"
                 case.find("proof_not_red", message, tests=proven)
 
 

@@ -119,10 +119,10 @@ def of_command(
         most_moved=_MOST_MOVED if follows_moves else 0,
         words=Words(
             check_code="check_changed",
-            check=f"{{}} proves {item} and was there before it began, but {{}}",
+            check=f"{{}} proves {item} and existed before the work began, but {{}}",
             new_check="{} is new, and {}",
-            given=f"{{}} holds tests of {item} and was there before it began, but {{}}",
-            support=f"{{}} stands under the tests of {item} and was there before it began, but {{}}",
+            given=f"{{}} contains tests of {item} and existed before the work began, but {{}}",
+            support=f"{{}} is used by the tests of {item} and existed before the work began, but {{}}",
             allowed_by=ALLOWED_BY,
             notes_allowed=False,
         ),

@@ -94,7 +94,7 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     """Return why a change to test runner settings is not accepted, or ``None``. A content of ``None`` means no file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
-        return "it decides alone which settings count"
+        return "it decides which settings file pytest uses"
     if name in _INI_FILES or name in _TOML_FILES:
         old, new = settings(path, before), settings(path, after)
         if new is None or old is None:
@@ -105,7 +105,7 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name not in (".npmrc", "package.json"):
-        return "it steers a test runner"
+        return "it configures a test runner"
     old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
     members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
     keys = sorted(key for key in members if old.get(key) != new.get(key))
@@ -206,12 +206,12 @@ def _takes_place(
     if not module or _was_there(folder, module, changes.before):
         return None
     if module in _RUNNER_MODULES and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module}, which runs the tests"
+        return f"it replaces {module}, which runs the tests"
     if module in sys.stdlib_module_names and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module} of the standard library"
+        return f"it replaces the standard library module {module}"
     mutant = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
     if mutant is not None and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module} in {mutant or 'the top folder'}"
+        return f"it replaces {module} in {mutant or 'the top folder'}"
     return None
 
 

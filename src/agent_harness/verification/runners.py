@@ -44,11 +44,11 @@ class Runner(ABC):
     tests = "The feature's tests"
     item = "feature"
     passes_only = "The feature's tests pass only"
-    allowed_by = "a person says that it may be loaded"
+    allowed_by = "ask the user to allow it"
     ends_with = "."  # of messages that are not part of a line
     in_place = False  # the check is run in the project's folder
     has_checkouts = True  # other commits, and sabotaged versions, can be asked
-    by_exit_status = False  # on the code before only the exit status counts
+    by_exit_status = False  # on the base commit only the exit status counts
 
     watches = True  # whether it may see single tests and calls
 
@@ -162,7 +162,9 @@ class TestRunner(Runner):
         found: list[Finding] = []
         for command in map(parse, self._commands):
             if self.environment.completed(command) is not self.environment:
-                message = f"What runs '{command.shown}' was not there before the session; it was not compared."
+                message = (
+                    f"The program that runs '{command.shown}' did not exist before the session, so it was not compared."
+                )
                 found.append(Finding("environment_unknown", IMPORTANT, message))
         environment, changed = self.environment.looked_at_again(released(self._may_change))
         self.environment = replace(environment, without=without(environment.without, self.changed))
@@ -192,7 +194,7 @@ class TestRunner(Runner):
             return None
         message = (
             f"Feature test was skipped while it ran, so it proves nothing: {listed(gave_up)}. "
-            "Only a mark on a test, which is there to be read, may skip it"
+            "Only a visible mark on the test may skip it"
         )
         return Told("proof_failed", message, {"failing": gave_up, "problem": None, "exit_code": run.exit_code})
 

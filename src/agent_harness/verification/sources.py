@@ -193,7 +193,7 @@ def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
     for new in added(before.body, after.body):
         names = bound(new) - known
         if _steering(new) or names & asked:
-            found.append(f"{', '.join(sorted(names))} is a hook, or asked for by older tests")
+            found.append(f"{', '.join(sorted(names))} is a hook, or requested by older tests")
         elif _acts(new) and not _is_of_program(new):
             found.append(f"line {new.lineno} does something at import")
     automatic = Counter(_automatic(after)) - Counter(_automatic(before))
@@ -804,7 +804,7 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
         if dotted(target) == "pytest_plugins":
             yield "pytest_plugins loads plugins"
         elif _root(target) in imported and _patches(target):
-            yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which is not its own"
+            yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which belongs to another module"
 
 
 def _patches(target: ast.expr) -> bool:
@@ -821,7 +821,7 @@ def _calling(node: ast.Call) -> Iterator[str]:
     if name in _CALLS:
         yield f"line {node.lineno} calls {name}"
     elif name.endswith(".start") and "patch" in name:
-        yield f"line {node.lineno} starts a patch that nothing ends"
+        yield f"line {node.lineno} starts a patch that is never undone"
 
 
 def _root(node: ast.AST) -> str:
@@ -922,7 +922,7 @@ def _conftest_statement(statement: ast.stmt, known: Mapping[str, str]) -> Iterat
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         if not all(isinstance(target, ast.Name) for target in targets) or _steering(statement):
-            yield f"line {statement.lineno} assigns to something else than a plain new name"
+            yield f"line {statement.lineno} assigns to something other than a plain new name"
         yield from _at_import([statement.value] if statement.value else [], "an assignment", known)
     elif not (is_text(statement) or isinstance(statement, ast.Pass)):
         yield f"line {statement.lineno} does something at import"
@@ -935,9 +935,9 @@ def _steering(statement: ast.stmt) -> bool:
 def _conftest_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
     for alias in statement.names:
         if alias.name == "*":
-            yield f"line {statement.lineno} imports every name of a module, hooks among them"
+            yield f"line {statement.lineno} imports every name of a module, including hooks"
     if _steering(statement):
-        yield f"line {statement.lineno} imports what the test runner takes for a hook"
+        yield f"line {statement.lineno} imports a name that the test runner uses as a hook"
 
 
 def _conftest_decorators(function: _Function, known: Mapping[str, str]) -> Iterator[str]:
@@ -945,7 +945,7 @@ def _conftest_decorators(function: _Function, known: Mapping[str, str]) -> Itera
         call = decorator if isinstance(decorator, ast.Call) else None
         name = dotted(call.func if call else decorator)
         if name not in _DECORATORS:
-            yield f"{function.name} carries the decorator {name or 'of line ' + str(decorator.lineno)}"
+            yield f"{function.name} has the decorator {name or 'of line ' + str(decorator.lineno)}"
         for keyword in call.keywords if call else ():
             is_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
             if keyword.arg in ("autouse", None) and not is_off:

@@ -15,7 +15,7 @@ from agent_harness.verification.runner.testreport import PASSED, Report
 from agent_harness.verification.runners import listed
 from agent_harness.verification.verdict import Run
 
-_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
+_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a flaky test is run on the base commit
 
 
 class SuiteStage:
@@ -55,7 +55,7 @@ class SuiteStage:
             shared = read_by_product(suite.opened).intersection(values) if suite else set[str]()
             needs = shared and self._lost("newer data", case.base, [Overlay(case.candidate, sorted(shared))], older)
             for path in sorted({*read, *values} - (set() if needs else shared)):
-                message = f"The session changes {path}; with the version before, {listed(lost)} no longer pass"
+                message = f"The session changes {path}; with its base version, {listed(lost)} no longer pass"
                 case.find("protected_test_changed", message, path=path, reasons=lost)
 
     def _lost(self, name: str, commit: str, overlays: Sequence[Overlay], older: Collection[str]) -> list[str]:
@@ -73,7 +73,7 @@ class SuiteStage:
                 case.over_limit("The whole suite", run)
             elif run.report is None or not run.report.cases:
                 why = run.problem or "it ran no test"
-                case.find("suite_failed", f"The whole suite could not be judged: {why}", problem=run.problem)
+                case.find("suite_failed", f"The whole test suite gave no usable result: {why}", problem=run.problem)
             else:
                 counted = {node for node in baseline if not self._is_own(node)}
                 counted -= self._taken_out(counted, run.report)
@@ -91,7 +91,7 @@ class SuiteStage:
         left = [file for file in self._protected if not any(_holds(file, node) for node in report.passing)]
         out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
         if out:
-            case.find("tests_gone", f"No longer there, in a file that may change: {listed(out)}", tests=sorted(out))
+            case.find("tests_gone", f"Tests removed from a file that may change: {listed(out)}", tests=sorted(out))
         return out
 
     def _now(self, node: str) -> str:
@@ -109,10 +109,10 @@ class SuiteStage:
         steady = self._steady_before(recovered) if recovered else frozenset()
         case.flaky = tuple(sorted({*case.flaky, *(recovered - steady)}))
         if recovered - steady:
-            message = f"Flaky: {listed(recovered - steady)} passed when run again, and came and went before, too"
+            message = f"Flaky: {listed(recovered - steady)} passed when run again, and also varied on the base commit"
             case.find("flaky_test", message, tests=case.flaky)
         if steady:
-            came = "failed and passed when run again; on the code before, always passed"
+            came = "failed, then passed when run again; on the base commit, always passed"
             message = f"Regression: {listed(steady)} {came}"
             case.find("unsteady_test", message, tests=sorted(steady))
         case.regressions = tuple(sorted(set(failing) - recovered))

@@ -15,7 +15,7 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 class Strictness:
     """Strictness settings of a verification; with ``FOLLOWS`` they decide which findings reject the candidate."""
 
-    requires_red: str = REJECT  # what becomes of a proof that passes on the code before: OFF, TELL, REJECT
+    requires_red: str = REJECT  # consequence of a check that passes on the base commit: OFF, TELL, REJECT
     lint_rejects: bool = False
     mutants: bool = True  # the proof fails where it expects something else, and on mutants of the work
     replay: bool = True  # calls of the work answer alike where no test runner is
@@ -129,7 +129,7 @@ class Replayed:
     @property
     def share(self) -> str:
         """The number of compared calls out of all recorded calls, as text for the user."""
-        return f"{self.compared} of {self.calls} calls could be replayed"
+        return f"{self.compared} of {self.calls} calls were replayed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class Verdict:
     candidate: str = ""
     proof: Run | None = None  # the item's own check on the candidate
     suite: Run | None = None
-    red: Run | None = None  # the candidate's tests on the code before
+    red: Run | None = None  # the candidate's tests on the base commit
     lint: Run | None = None
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Verdict:
     replayed: Replayed | None = None  # calls of the work, made again outside of its tests
     steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
     where: str = "worktree"  # or in_place
-    red_before: str = NOT_RUN  # what the check said of the code before: RED, GREEN, NOT_RUN
+    red_before: str = NOT_RUN  # result of the check on the base commit: RED, GREEN, NOT_RUN
     unchanged: bool = False  # the candidate has the tree of its base
     noticed: bool | None = None  # whether a changed expectation, or sabotaged work, failed; None: not asked
     noticed_of: str = ""  # how much was noticed, for people: "3 of 3 changed versions"

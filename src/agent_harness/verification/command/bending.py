@@ -65,23 +65,23 @@ def weaker_test(change: FileChange, *, alone: bool) -> str | None:
     matcher = difflib.SequenceMatcher(None, [text for _, text in old], [text for _, text in new], autojunk=False)
     for kind, start, _, into, until in matcher.get_opcodes():
         if kind in ("delete", "replace"):
-            return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' is gone or changed"
+            return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' was removed or changed"
         leaving = (each for each in new[into:until] if kind == "insert" and _LEAVING_OUT.search(each[1]))
         if line := next(leaving, None):
-            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may leave tests out"
+            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may skip tests"
     return None
 
 
 def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
     old, new = sources.parse(before), sources.parse(after)
     if old is None:
-        return None if before.strip() == after.strip() else "it could not be read before, and is another one now"
+        return None if before.strip() == after.strip() else "it could not be parsed before, and has changed"
     if new is None:
         return "it can no longer be read"
     if gone := sources.changed(sources.begun(old, new), new):
-        return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or went"
+        return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or was removed"
     acting = sources.acting_on_older(old, new) if alone else []
-    return f"what is new acts on what was there: {acting[0]}" if acting else None
+    return f"an addition affects existing tests: {acting[0]}" if acting else None
 
 
 def is_named(path: str, text: str) -> bool:
@@ -92,22 +92,22 @@ def is_named(path: str, text: str) -> bool:
 def _comes(change: FileChange, absent: AbsentFile, is_asked: bool) -> str | None:
     """Return how a new file changes what a check runs; ``None`` if the file has no effect."""
     if absent.instead_of:
-        return f"it is read in the place of {absent.instead_of}"
+        return f"it is read instead of {absent.instead_of}"
     if change.link or change.after is None:
         return "it cannot be compared"
     if absent.goals is not None:
         text = f"{absent.beside}\n{_text(change.after)}"
         why = weakened(absent.beside, text, absent.goals, sets_values=is_asked)
         return f"a makefile includes it, and {why}" if why else None
-    return "a script runs it where it is there" if _lines(change.path, change.after) else None
+    return "a script runs it if it exists" if _lines(change.path, change.after) else None
 
 
 def _obviously(change: FileChange) -> str | None:
     if change.status == "D":
         return "it was deleted"
     if change.link:
-        return "it is a link now"
-    return "it is too large to be compared, and is another one" if None in (change.before, change.after) else None
+        return "it is now a symbolic link"
+    return "it has changed and is too large to compare" if None in (change.before, change.after) else None
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:

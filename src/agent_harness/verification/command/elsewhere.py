@@ -97,11 +97,11 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
         return "The command passed, and failed when it was run again on the same commit"
     with runner.place(case.candidate, neutral=True) as checkout:
         if not _passes(case, runner.start(checkout, command, terms)):
-            return "The command passes in the folder where the harness runs it, and fails in another one"
+            return "The command passes in the folder where the harness runs it, but fails in another folder"
     if not as_a_person():
         return (
-            "The command passes where the harness runs it, and fails as a person would run it: "
-            "in a checkout of its own, without CI=true and the other marks of a check"
+            "The command passes when the harness runs it, but fails when a user runs it: "
+            "in a separate checkout, without CI=true and other signs of a check"
         )
     return _one_difference(case, as_a_person, rewritten, has_mark=has_mark)
 
@@ -114,15 +114,15 @@ def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Seq
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
-        return "The command passes, but fails when the work cannot tell which program has started it"
+        return "The command passes, but fails if the work cannot detect which program started it"
     if sees_marks and not by_marks and as_a_person(at_home=True, overlays=rewritten):
         return ""  # the check does not run with the programs that take the marks away
     what = "when only comments in its files are changed"
     if by_marks:
-        what = "when it cannot tell which program has started it"
+        what = "when it cannot detect which program started it"
     elif as_a_person(overlays=rewritten):
-        what = "with the person's home folder"
-    case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"
+        what = "with the user's home folder"
+    case.noticed, case.not_asked = False, f"it passes when the harness runs it, but fails {what}"
     return ""
 
 

@@ -87,7 +87,7 @@ def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Sto
     claimed.
     """
     run = _runner(root, check, stop).run_here()
-    message = f"The command {run.over_limit}, and was ended: that proves nothing, for the work or against it"
+    message = f"The command {run.over_limit}, and was stopped; its result does not count"
     good = run.exit_code == 0
     return Verdict(
         accepted=good,

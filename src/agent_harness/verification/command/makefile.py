@@ -131,14 +131,14 @@ def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bo
 def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
     known = old.reached(goals)
     if DEFAULT_GOAL in goals and old.first_goal()[:1] != new.first_goal()[:1]:
-        yield "another goal comes first"
+        yield "the first goal has changed"
     for target in sorted({target for rule in known for target in rule.targets}):
         was = [rule for rule in known if target in rule.targets]
         now = [rule for rule in new.rules if target in rule.targets]
         if [rule.recipe for rule in was if rule.recipe] != [rule.recipe for rule in now if rule.recipe]:
-            yield f"the recipe of {target} is another one"
+            yield f"the recipe of {target} has changed"
         elif not _grown([n for rule in was for n in rule.needs], [n for rule in now for n in rule.needs]):
-            yield f"{target} needs less than before"
+            yield f"{target} has fewer prerequisites"
     for rule in new.rules:
         if rule not in old.rules and any(t.startswith(".") and t != ".PHONY" for t in rule.targets):
             yield f"{rule.targets[0]} changes how make works"
@@ -156,7 +156,7 @@ def _variables(old: Makefile, new: Makefile, sets_values: bool) -> Iterator[str]
     for name, text in old.variables.items():
         now = new.variables.get(name)
         if name in used and now != text and not (now and name not in leading and _lengthened(text, now)):
-            yield f"{name} is set to something else"
+            yield f"{name} is set to another value"
     for name in new.variables.keys() - old.variables.keys():
         is_value = sets_values and name not in leading and _PLAIN.search(new.variables[name])
         if (name in used and not is_value) or name in _STEERING or name.startswith("."):

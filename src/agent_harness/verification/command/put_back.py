@@ -116,7 +116,7 @@ def compared_result(case: Case, command: str) -> None:
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
         case.noticed = False
-        case.not_asked = f"it compares {results[0]}, which the work brought along and the check does not write"
+        case.not_asked = f"it compares {results[0]}, which the work added and the check does not write"
 
 
 def rewritten_values(case: Case) -> None:
@@ -126,7 +126,7 @@ def rewritten_values(case: Case) -> None:
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
-            case.noticed, case.not_asked = False, f"its run rewrites {path}, with which it compares"
+            case.noticed, case.not_asked = False, f"its run rewrites {path}, which contains its expected values"
             return
 
 
@@ -135,7 +135,7 @@ def replaced_parts(case: Case) -> None:
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
-            case.noticed, case.not_asked = False, f"{change.path} replaces {name} of Python for every module"
+            case.noticed, case.not_asked = False, f"{change.path} replaces Python's {name} for every module"
             return
 
 
@@ -180,8 +180,8 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
         paths = sorted(files)
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         why = "without" if gone else "with"
-        how = "which the work has removed" if gone else "as the work has changed it"
-        message = f"The command passes only {why} {shown}, {how}, and fails with what was there before; {ALLOWED_BY}"
+        how = "which the work deleted" if gone else "as changed by the work"
+        message = f"The command passes only {why} {shown}, {how}, and fails with the base version; {ALLOWED_BY}"
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
 
@@ -211,7 +211,8 @@ def without_mark(case: Case, command: str) -> None:
         run = _run(case, plain, {})
         if run.exit_code not in (0, None):
             message = (
-                f"The tests pass under 'node --test' and fail as plain programs: '{plain}' ends with {run.exit_code}"
+                "The tests pass under 'node --test' and fail without the test runner: "
+                f"'{plain}' exits with {run.exit_code}"
             )
             case.find("answers_differ", message, calls=[plain])
     elif _runs_go(case, command):
@@ -234,11 +235,11 @@ def _without_mark_of_go(case: Case, command: str) -> None:
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
     if run.exit_code:
-        message = "The tests pass under 'go test', and fail where their program has the name of a plain one"
+        message = "The tests pass under 'go test', but fail if their program has an ordinary name"
         case.find("answers_differ", message, calls=[command])
     elif missing := [each for each in packages_without_tests(run.output) if _is_of_work(each, case)]:
         message = (
-            f"go test says that {missing[0]} is ok, and none of its tests has passed: the program ended before that"
+            f"go test reports {missing[0]} as ok, but none of its tests passed: the program exited before its tests"
         )
         case.find("proof_failed", message, problem="no test passed")
 

@@ -59,10 +59,10 @@ from agent_harness.verification.verdict import CRITICAL, FAST, NORMAL, OFF, STRI
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
 _PYTEST = re.compile(r"(?<![\w-])py\.?test(-3(\.\d+)?)?(?![\w/-])")  # a word, and no folder
 _WITHOUT_PYTEST = (
-    "pytest did not start, or not with our plugin; on the code before it did. A task that is meant to change how its "
-    "tests are run names the files that lead to them in validation.may_change"
+    "pytest did not start with the harness plugin, as it did on the base commit. If the task is meant to change how "
+    "tests are run, list the files that start them in validation.may_change"
 )
-_WENT_ON = "a pytest failed, and the command went on as if it had not; on the code before it never did"
+_WENT_ON = "a pytest run failed and the command continued, which it did not do on the base commit"
 _UNTAGGED = "unset HARNESS_RUN_ID\n"
 _SHOWN = 3  # names written out in a message
 
@@ -74,7 +74,7 @@ class CommandCheck:
     command: str  # for ``sh -c``
     timeout_seconds: float = 300.0
     isolation: str = WORKTREE
-    requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
+    requires_red: str = TELL  # consequence of a command that passes on the base commit: OFF, TELL, REJECT
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
     sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
@@ -140,7 +140,7 @@ class CommandRunner(Runner):
         self._base, self._named = base, named or Named()
         self._tree = tree or Tree((), lambda _: None)
         self._ignored: list[str] | None = None
-        self._before: Run | None = None  # with the run recorder on the code before
+        self._before: Run | None = None  # with the run recorder on the base commit
         self.watches = self._may_run_pytest(parse(check.command))
 
     def look_around(self) -> list[Finding]:
@@ -346,7 +346,7 @@ class CommandRunner(Runner):
         """
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
-            message = f"The command ended with 0, but its run is not believed: {problem}"
+            message = f"The command exited with 0, but its run is not trusted: {problem}"
             return Told("proof_failed", message, {"problem": problem})
         if (
             self.in_place
@@ -357,10 +357,11 @@ class CommandRunner(Runner):
             return None
         missing = left_behind(self._ignored or (), self._linked())
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        why = f"; what is ignored here is not there: {names}" if missing else ""
+        why = f"; the checkout lacks ignored files: {names}" if missing else ""
         message = (
-            f"The command fails in a checkout of the work (exit {run.exit_code}) and passes in the folder{why}. "
-            f"Commit what it needs, or let it run in the folder: {self.check.in_place_setting}"
+            f"The command fails in a checkout of the work (exit {run.exit_code}) and passes in the project "
+            f"folder{why}. Commit the files that it needs, or run it in the project folder: "
+            f"{self.check.in_place_setting}"
         )
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
@@ -379,7 +380,9 @@ class CommandRunner(Runner):
         if not silent:
             return None
         shown = ", ".join(sorted(silent)[:_SHOWN])
-        message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
+        message = (
+            f"Tests were skipped while they ran, so they prove nothing: {shown}; only a mark on a test may skip it"
+        )
         return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
 
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
@@ -486,12 +489,12 @@ def needs_what_came(runner: Runner) -> Told:
     if not names:
         paths = sorted(runner.left_out)
         message = (
-            f"{runner.passes_only} with what came into installed dependencies and is in no commit, such as {paths[0]}: "
+            f"{runner.passes_only} with files in installed dependencies that are in no commit, such as {paths[0]}: "
             f"install it with a lock file, or {runner.allowed_by}"
         )
         return Told("dependency_needed", message, {"path": paths[0], "paths": paths[:50]})
     message = (
-        f"{runner.passes_only} with the plugin {', '.join(names)} of pytest, which came with the work and is loaded in "
-        f"every run of tests: do without it, or {runner.allowed_by} ({paths[0]})"
+        f"{runner.passes_only} with the pytest plugin {', '.join(names)}, which was installed during the work and is "
+        f"loaded in every test run: remove it ({paths[0]}), or {runner.allowed_by}"
     )
     return Told("plugin_needed", message, {"path": paths[0], "paths": list(paths)})

@@ -56,7 +56,7 @@ def _changes_nothing(work: Sequence[FileChange]) -> str:
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
     same = all(before and after and _undocumented(before) == _undocumented(after) for before, after in trees)
-    return f"the work changes no statement of {work[0].path}, only text for readers" if same else ""
+    return f"the work changes no statement of {work[0].path}, only docstrings and comments" if same else ""
 
 
 def _undocumented(tree: ast.Module) -> str:
@@ -81,7 +81,7 @@ def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
     for _, function in tests:
         for node in ast.walk(function):
             if isinstance(node, ast.Assert) and _READS_SOURCE & {*_called(node)}:
-                return f"{function.name} looks for text in the source of the work, and not at what it answers"
+                return f"{function.name} searches the source of the work instead of checking its results"
     return ""
 
 
@@ -109,7 +109,7 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
                 return ""
             roots = (_root(side) for side in mutants.expected_sides(function))
             found = found or next((imported[root] for root in roots if root in imported), "")
-    return f"they expect what {found} holds, which the work itself has written" if found else ""
+    return f"they expect the values in {found}, which the work itself defines" if found else ""
 
 
 def _tables(change: FileChange) -> set[str]:
@@ -137,9 +137,7 @@ def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable
     """Return the complaint if each test replaces a function that the work added and that stays inside the process."""
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
-    return (
-        f"each test replaces {min(replaced[0])}, which the work itself has written" if all(replaced or [set()]) else ""
-    )
+    return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""
 
 
 def _pure_new(change: FileChange) -> Iterator[str]:
@@ -181,7 +179,7 @@ def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> s
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}
     if called and not answering and called <= always:
-        return f"{min(called)} raises an error whatever it is asked, and they ask for nothing else"
+        return f"{min(called)} raises an error for any input, and they check nothing else"
     return ""
 
 

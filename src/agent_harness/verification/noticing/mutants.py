@@ -418,7 +418,7 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
                 edits.append(_instead(source, lines, node, _another(node, is_pattern=False, is_near=True).encode()))
                 places[f"{change.path}::{_in_class(owner, function)}"] = f"line {node.lineno} of {change.path}"
         files |= {change.path: _edited(source, edits)} if edits else {}
-    return Mutant(what="one value of an object is another one", files=files, tests=frozenset(places), lines=places)
+    return Mutant(what="one value of an object is changed", files=files, tests=frozenset(places), lines=places)
 
 
 def _objects(

@@ -32,7 +32,7 @@ from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 
-_NOTHING_COMPARED = "compare nothing that could have another value: compare the work's answers with the expected ones"
+_NOTHING_COMPARED = "compare no value that could differ: compare the results of the work with expected values"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a mutant of the work ends
 _MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
@@ -64,7 +64,7 @@ def _notice(case: Case) -> None:
             if case.runner.by_exit_status and not case.ended:
                 put_values_back(case, case.proof, changed_values(case))
         return
-    case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
+    case.not_asked = "no expected value of the check and no function of the work could be changed"
     if not case.runner.by_exit_status:
         case.find("weak_test", f"{case.runner.tests} {_NOTHING_COMPARED}", of_session=stage.is_of_session, mutants=[])
 
@@ -76,7 +76,7 @@ def _not_asked(case: Case) -> str:
     if case.runner.in_place or not case.runner.has_checkouts:
         return "the check runs in the project's folder"
     if case.red_before == GREEN:
-        return "the check passed before as well"
+        return "the check already passed before the work"
     return ""
 
 
@@ -129,7 +129,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
         _reject_blind(case, blind, f"{len(red)} of {len(red) + len(green)} expected values")
     elif green:
         case.noticed, case.noticed_of = False, f"{len(red)} of {len(red) + len(green)} expected values"
-        case.not_asked = f"it ends with 0 as well when {green[0].what}"
+        case.not_asked = f"it still exits with 0 when {green[0].what}"
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
@@ -156,7 +156,7 @@ def _asked(
         overlays = (Edits(each.files),) if each.files else ()
         run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
         if not run.ended:
-            case.not_asked = f"with other expected values it did not end in {case.short_limit:.0f} s"
+            case.not_asked = f"with other expected values it did not finish within {case.short_limit:.0f} s"
             break
         if run.exit_code not in (CANNOT_RUN, NOT_FOUND):
             (red if run.exit_code else green).append(each)
@@ -197,7 +197,7 @@ class _Notice:
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
         if self.is_of_session and (told := weakness(self.own, work, self._calls, outcomes)):
-            self._weak(f"{case.runner.tests} show nothing: {told}", True, [])
+            self._weak(f"{case.runner.tests} prove nothing: {told}", True, [])
             return
         blind = self._blind([self.expecting] if self.expecting else [])
         of_session, covered = bool(blind), frozenset[mutants.Named]()
@@ -210,7 +210,9 @@ class _Notice:
             if more and (weak := self._blind([more])):
                 blind, of_session = weak, True
         if blind:
-            self._weak(f"{case.runner.tests} notice nothing: they stay green when {_either(blind)}", of_session, blind)
+            self._weak(
+                f"{case.runner.tests} notice no change: they still pass when {_either(blind)}", of_session, blind
+            )
         unnoticed = self._named_functions(covered) if not blind else list[str]()
         case.noticed = any(self.asked) if self.asked else None
         case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""
@@ -219,7 +221,7 @@ class _Notice:
         elif not blind and not case.noticed and not case.runner.by_exit_status:
             self._weak(f"{case.runner.tests} {_NOTHING_COMPARED}", self.is_of_session, [])
         elif case.noticed and (line := self._unnoticed_value(outcomes)):
-            case.noticed, case.not_asked = False, f"its tests pass as well when one value in {line} is changed"
+            case.noticed, case.not_asked = False, f"its tests still pass when one value in {line} is changed"
 
     @property
     def is_of_session(self) -> bool:
@@ -248,11 +250,13 @@ class _Notice:
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
-                message = f"The {runner.item} names {each.name}, but {each.problem}: build it, and test what it answers"
+                message = (
+                    f"The {runner.item} mentions {each.name}, but {each.problem}: implement it, and test its results"
+                )
             elif blind := self._unnoticed(each, covered):
                 message = (
-                    f"The {runner.item} names {each.name}, and its tests stay green when {_either(blind)}: "
-                    f"call {each.name} in a test, and compare what it answers"
+                    f"The {runner.item} mentions {each.name}, but its tests still pass when {_either(blind)}: "
+                    f"call {each.name} in a test, and check its result"
                 )
             else:
                 continue
