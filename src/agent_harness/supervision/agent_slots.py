@@ -1,7 +1,7 @@
 """Slots for agents: an agent that runs occupies a slot of the machine and a slot of its provider account.
 
-The slot is taken before the agent starts. It is released at the end of the session or of the process. The slots of an
-account are limited by ``host.json``, and by a throttle after a refusal. SC-40, SC-43, SC-44.
+A slot is taken before the agent starts, and released at the end of the session or of the process. ``host.json`` limits
+the slots of an account, and a throttle lowers the limit after a refusal. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host

@@ -70,7 +70,7 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Set the agents to choose from; only those of the policy's account, if it names one that is among them.
+        """Set the agents to choose from: those of the policy's account if there are any, otherwise all given agents.
 
         With ``told``, a description for ``harness limits --host``, each selected agent holds a slot until ``rest`` or
         the next selection.

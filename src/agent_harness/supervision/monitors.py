@@ -62,11 +62,16 @@ class Monitor(ABC, Generic[State]):
         """Return the monitor's next state and its interventions; ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs the project's changed files for this event. They are not read otherwise."""
+        """Return True if ``step`` needs the project's changed files for this event. Otherwise the changed files are not
+        read.
+        """
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the time ``at`` which ``step`` must run next even without an event; None if there is no such time."""
+        """Return the time, in seconds since the session began, at which ``step`` must run even without an event.
+
+        Return None if there is no deadline.
+        """
         return None
 
 
@@ -106,7 +111,10 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the time at which the monitors must run next even without an event; None if there is no such time."""
+        """Return the time, in seconds since the session began, at which the monitors must run even without an event.
+
+        Return None if there is no deadline.
+        """
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)

@@ -125,12 +125,12 @@ class Stall(Monitor[StallState]):
     """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``.
 
     The prompt of the first call is the session's input, so only later tokens count as growth. A check finds the session
-    stuck if no file changed, no test ran and fewer than three commands ran since the last check. The first such check
-    warns the agent; ``force_stop_after`` of them in a row request a final wrap-up. When the window is half full, a
+    stuck if no file changed, no test ran and fewer than three commands ran since the last check. The first stuck check
+    warns the agent; ``force_stop_after`` stuck checks in a row request a final wrap-up. When the window is half full, a
     session without any work is warned once more; this warning is not a check.
 
     Independently of the context, the twentieth identical call in a row with an identical answer causes a warning. The
-    fortieth ends the session, unless a file has changed since the tenth.
+    fortieth identical call ends the session, unless a file has changed since the tenth.
     """
 
     check_interval_tokens: int = 50_000

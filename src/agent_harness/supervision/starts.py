@@ -1,7 +1,7 @@
 """Limit on the number of agent starts for one item, so that no loop runs forever.
 
 Each start is recorded on disk before the agent runs, in a file that agents are not told about. Only the user resets the
-count. So every loop ends, even if the harness is killed in each round.
+count. Every loop therefore ends, even if the harness is killed in each round.
 """
 
 from agent_harness.errors import StartsUsedUp
@@ -26,8 +26,8 @@ class StartCount:
     """Number of agent starts for one item since the user last allowed more starts.
 
     Each start is a line of ``starts.jsonl`` in the project's state folder. The limit is the smaller of the limit
-    recorded with the first counted start and the current limit. So an agent that raises the limit in a project file
-    gains nothing.
+    recorded with the first counted start and the current limit. An agent that raises the limit in a project file gains
+    nothing.
     """
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:

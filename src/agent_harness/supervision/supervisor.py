@@ -1,8 +1,8 @@
 """Supervision of one agent turn, from its start to its ``Outcome``. No process of the turn survives.
 
-An agent that cannot be steered gets no messages: they are listed in ``Outcome.not_delivered``. Such an agent is stopped
-only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source: features.md UAH-328..356, C18,
-C27.
+An agent that cannot be steered gets no messages: undelivered messages are listed in ``Outcome.not_delivered``. The
+agent is then stopped only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source:
+features.md UAH-328..356, C18, C27.
 """
 
 import re
@@ -129,9 +129,8 @@ def supervise(
 
     ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; a
     returned text ends the turn with reason ``user_pause``. The text ``user_pause`` lets an open tool call end first,
-    within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. Pass the same ``Watch``
-    and ``session_began`` (of ``time.monotonic``) for all turns of a session, and the same ``recording`` to record a
-    cassette.
+    within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a session
+    share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``.
 
     After ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
     ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. If a refusal of the provider ends the turn,

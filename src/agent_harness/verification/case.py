@@ -89,7 +89,7 @@ class Case:
         return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
 
     def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
-        """Add a finding. Its severity comes from the table ``FOLLOWS`` and the strictness settings."""
+        """Add a finding whose severity comes from the table ``FOLLOWS`` and the strictness settings."""
         severity = what_follows(code, self.strictness, of_session=of_session)
         end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
         self.findings.append(Finding(code, severity, message + end, data))
@@ -142,7 +142,7 @@ class Case:
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return files of the base commit as file changes whose content is the same before and after."""
+        """Return files of the base commit as file changes with equal content before and after."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 

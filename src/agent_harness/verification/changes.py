@@ -38,7 +38,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateChanges:
-    """Changes between two commits, and all paths of both commits."""
+    """Changes between the base commit and the candidate, with all paths of the two commits."""
 
     files: tuple[FileChange, ...]
     before: frozenset[str]

@@ -1,9 +1,9 @@
 """Temporary checkout of one commit in a separate folder and repository, removed after use.
 
-The checkout is below ``$XDG_CACHE_HOME/agent-harness/worktrees``, never inside the project. Its ``.git`` is a separate
-repository with the history and tags of the base commit, and the work as one commit (``runner/history.py``). So git
-commands of tests do not affect the project's refs and settings. Nothing that an agent wrote into the project's ``.git``
-is used.
+The checkout is below ``$XDG_CACHE_HOME/agent-harness/worktrees``, never inside the project. The checkout's ``.git`` is
+a separate repository with the history and tags of the base commit, and the work as one commit (``runner/history.py``).
+Git commands of tests therefore do not affect the project's refs and settings. Nothing that an agent wrote into the
+project's ``.git`` is used.
 
 Overlays are built from git objects before any file is written, so that symbolic links in a commit are never followed.
 Submodules are empty folders, as after a plain clone. Compiled Python files of a commit are omitted.
@@ -86,8 +86,8 @@ class Checkout:
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return an entry of a search path, with a folder inside the project replaced by the same folder in the
-        checkout.
+        """Return an entry of a search path, with a folder inside the project replaced by the checkout's copy of the
+        folder.
         """
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
@@ -132,10 +132,11 @@ def make_checkout(
     """Yield a checkout of ``commit`` with overlays applied and ignored project folders added as symbolic links.
 
     The repository has the history of ``base``, and the work as one commit. A ``neutral`` checkout has an inconspicuous
-    name in the folder for temporary files. It uses no objects of another repository if the history is small. ``links``
-    are checked against the ignore rules; ``linked`` folders are known to be ignored. Files in ``without`` are omitted
-    from both. ``git.root`` is the project. Leftover checkouts of dead harness processes are removed first. Raises
-    ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be read.
+    name in the folder for temporary files. If the history is small, a ``neutral`` checkout uses no objects of another
+    repository. ``links`` are checked against the ignore rules; ``linked`` folders are known to be ignored. Files in
+    ``without`` are omitted from all linked folders. ``git.root`` is the project. Leftover checkouts of dead harness
+    processes are removed first. Raises ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be
+    read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -170,7 +171,7 @@ def make_checkout(
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
     """Yield the project's own folder as a checkout; only reports are written elsewhere.
 
-    Such a run is not isolated from the project, and the caller has to report that.
+    A run in the project's own folder is not isolated from the project, and the caller has to report this fact.
     """
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)

@@ -1,9 +1,10 @@
 """Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested.
 
-A call is compared only if it gives the same answer each time from a test without fixtures, in a separate process. So
-calls that depend on fixtures, mocks, test files, time or chance are omitted. The replay runs in a plain Python process:
-in a folder with a neutral name, without the test runner and the harness's variables. The replay has no namespaces, only
-Landlock for writes, if available. Attempts to start a program or to use the network are refused.
+A call is compared only if each repetition from a test without fixtures, in a separate process, gives the recorded
+answer. Calls that depend on fixtures, mocks, test files, time or chance are therefore omitted. The replay runs in a
+plain Python process: in a folder with a neutral name, without the test runner and the harness's variables. The replay
+has no namespaces, only Landlock for writes, if available. Attempts to start a program or to use the network are
+refused.
 """
 
 import json
@@ -112,7 +113,7 @@ def _otherwise(
     """Return the calls that answer as recorded from a test, but differently from a plain program, with the other
     answer.
 
-    All calls that were answered in both ways are added to ``compared``.
+    Calls that were answered both from a test and from a plain program are added to ``compared``.
     """
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
@@ -127,14 +128,14 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in another order, which is always the same for the same calls."""
+    """Return the calls in another order, which is determined by the calls."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
 
 
 def _agrees(recorded: str, answer: str | None) -> bool:
-    """Return True if a call gives its recorded answer. For a recorded error, any error counts as the same answer."""
+    """Return True if a call gives its recorded answer. If an error was recorded, any error is accepted."""
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
 
 

@@ -461,9 +461,7 @@ def test_moved(old: str, new: str) -> Finding:
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return True if a new support file could replace another one of the same name for moved tests, with other
-    content.
-    """
+    """Return True if moved tests could load a new support file instead of an older file with an equal name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):

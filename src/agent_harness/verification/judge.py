@@ -339,7 +339,8 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 def _run_where_moved(case: Case, command: str) -> None:
     """Add a finding if a test file moved to a path where the check does not run its tests.
 
-    The check is run with the moved tests made to fail: if it still passes, it does not run them.
+    The check is run with the moved tests made to fail. If the check still passes, the check does not run the moved
+    tests.
     """
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():

@@ -116,8 +116,9 @@ class Runner(ABC):
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return the Python interpreter of a command, which reported ``said``; empty if the report cannot be
-        trusted.
+        """Return the Python interpreter of a command, or an empty text if it cannot be trusted.
+
+        ``said`` is the interpreter that the command itself reported.
         """
 
     @abstractmethod

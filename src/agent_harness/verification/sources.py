@@ -71,7 +71,9 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Return the tree as text, computed some stack frames deeper, to raise ``RecursionError`` now and not later."""
+    """Return the tree as text, computed 50 stack frames deeper, so that a tree nested too deeply fails now and not
+    later.
+    """
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
@@ -759,7 +761,7 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside itself that only the later version of a file has."""
+    """Return the effects outside a test file that only the later version of the file has."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
@@ -833,8 +835,9 @@ def _root(node: ast.AST) -> str:
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
     """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
 
-    An empty result means that the statements are harmless. They add no hook, autouse fixture or plugin, and patch
-    nothing at import. They call only functions that create a value, such as a path (C54). ``module`` is the whole file.
+    The result is empty for harmless statements, which add no hook, autouse fixture or plugin, and patch nothing at
+    import. Harmless statements call only functions that create a value, such as a path (C54). ``module`` is the whole
+    file.
     """
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]

@@ -1,8 +1,8 @@
 """Verification by any shell command: the files that the command uses, their changes in a candidate, and the runs.
 
-* ``named_by`` finds the files that a command mentions or loads; ``bent`` judges what a candidate changes in them.
+* ``named_by`` finds the files that a command mentions or loads; ``bent`` judges a candidate's changes to these files.
 * ``CommandRunner`` runs the command; ``CommandCheck`` says how strictly the result is judged.
-* ``around`` and ``InstalledRecord`` list the installed packages around a command and what has changed in them.
+* ``around`` and ``InstalledRecord`` list the installed packages that a command may use, and changes to the packages.
 * ``starts_python`` tells if a command may start a Python interpreter.
 """
 

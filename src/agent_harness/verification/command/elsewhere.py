@@ -1,16 +1,16 @@
 """Second run of a check under the conditions of a user's terminal, in which work that detects a check fails.
 
-The second run is made for checks of which only the exit status is known. It differs from the first run as follows:
+The second run is made for checks of which only the exit status is known. The conditions are:
 
-* The checkout is on a branch. It is mounted at the path of the project if namespaces are available; otherwise it has
-  a neutral name. The uncommitted files of the harness are copied into it.
+* The checkout is on a branch, and is mounted at the path of the project if namespaces are available. Otherwise the
+  checkout has a neutral name. The uncommitted files of the harness are copied into the checkout.
 * The variables are the user's, and the user's home folder is readable.
 * The sandbox is Landlock for writes, with a network interface that leads nowhere.
 * Comments in the check's files are changed, so that work which compares the check with a known text does not match.
-* Programs that make, npm and Python start cannot see by what they were started.
+* Programs that make, npm and Python start cannot detect which program started them.
 
 If the check fails there, it is run again under the first conditions, and then with one difference at a time. A
-difference that legitimate work can show too does not reject the work: the work then only counts as checked.
+difference that legitimate work can show too does not reject the work: the work is then graded "checked".
 """
 
 import os

@@ -65,7 +65,10 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder outside git. ``kept`` has the deciding files as of the claim, if known."""
+    """Return the verdict on work in a folder outside git.
+
+    ``kept`` has the files that decide about the work as of the claim, if known.
+    """
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -121,7 +124,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return the findings on deciding files of a folder that differ from their copies made at the claim."""
+    """Return the findings on files that decide about the work and that differ from their copies made at the claim."""
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)

@@ -148,7 +148,7 @@ class Named:
 
     @property
     def files(self) -> frozenset[str]:
-        """The deciding files that are known by path: scripts, makefiles and ``package.json`` files."""
+        """The paths of the scripts, makefiles and ``package.json`` files that decide about a candidate."""
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
@@ -158,7 +158,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Names:
-    """Deciding files found so far by the search."""
+    """Files that decide about the work, as far as the search has found them."""
 
     tree: Tree
     sets_up: bool = False  # what its scripts start is the work
@@ -222,7 +222,7 @@ def joined(all_named: Sequence[Named]) -> Named:
 
 
 def _read(found: _Names, text: str, folder: str) -> None:
-    """Add the files that a shell text mentions when run in this folder of the project."""
+    """Add to ``found`` the files that a shell text mentions when run in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
     starts_work = found.sets_up and bool(found.texts)
@@ -231,7 +231,9 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add the files that a list of shell commands mentions. ``filtered``: another program evaluates their output."""
+    """Add to ``found`` the files that a list of shell commands mentions. ``filtered``: another program evaluates their
+    output.
+    """
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -251,7 +253,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Add the files that one shell command mentions. Return the folder in which the next command runs."""
+    """Add to ``found`` the files that one shell command mentions. Return the folder in which the next command runs."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -326,7 +328,9 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the expected output that a comparing program reads. Note the files whose existence a command tests."""
+    """Add to ``found`` the expected output that a comparing program reads. Note the files whose existence a command
+    tests.
+    """
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -337,7 +341,9 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add checking programs that another program reads from its input, such as SQL files with assertions."""
+    """Add to ``found`` checking programs that another program reads from its input, such as SQL files with
+    assertions.
+    """
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
@@ -364,7 +370,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the files used by a shell call: ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
+    """Add to ``found`` the files used by a shell call: ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -374,7 +380,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the tests among the arguments of a script, which most likely runs them."""
+    """Add to ``found`` the tests among the arguments of a script, because the script most likely runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -389,7 +395,9 @@ def _script(
     shell: bool | None = None,
     handed: Sequence[str] = (),
 ) -> None:
-    """Add a script that is run. If a shell runs the script, search its text too, with its arguments filled in."""
+    """Add to ``found`` a script that is run. If a shell runs the script, search its text too, with its arguments filled
+    in.
+    """
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -432,8 +440,8 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add the modules that a checking program loads from its folder, and the scripts and expected output that it
-    mentions.
+    """Add to ``found`` the modules that a checking program loads from its folder, and the scripts and expected output
+    that it mentions.
     """
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
@@ -458,7 +466,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add the module of that name, if it exists, and the modules that it loads."""
+    """Add to ``found`` the module of that name, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -466,7 +474,7 @@ def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") 
 
 
 def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add the files used by an interpreter call: ``python X``, ``python -m X`` or ``node X``."""
+    """Add to ``found`` the files used by an interpreter call: ``python X``, ``python -m X`` or ``node X``."""
     is_python = bool(_PYTHON.match(program))
     found.python = found.python or is_python
     if "--test" in rest and not is_python:
@@ -504,7 +512,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the tests given to a test runner; if none are given, all tests that the runner may find."""
+    """Add to ``found`` the tests given to a test runner; if none are given, all tests that the runner may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -581,7 +589,7 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
 
 
 def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
-    """Add the files that a makefile and its includes use for these goals."""
+    """Add to ``found`` the files that a makefile and its includes use for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
     fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
@@ -617,7 +625,9 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files used by a package manager call, such as ``npm test``, ``yarn jest`` or ``bun test``."""
+    """Add to ``found`` the files used by a package manager call, such as ``npm test``, ``yarn jest`` or ``bun
+    test``.
+    """
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""
@@ -662,7 +672,9 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add the files that a program reads by default, except settings files that it shares with other programs."""
+    """Add to ``found`` the files that a program reads by default, except settings files that it shares with other
+    programs.
+    """
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
     shared = {"setup.cfg", "pyproject.toml"}

@@ -1,7 +1,7 @@
 """Further tests of a check of which only the exit status is known, made after the check has noticed changed values.
 
-First, existing data that the work changed is restored, while the code stays. If the check then fails, it passes only
-because the work changed the data that the check uses. Then the tests are run without the mark of their runner.
+First, existing data that the work changed is restored, while the code stays. If the check then fails, the check passes
+only because the work changed the data. Then the tests are run so that code cannot detect the test runner.
 """
 
 import ast
@@ -67,7 +67,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
 def _is_compared(case: Case, data: Collection[str]) -> bool:
     """Return True if a program in the check gets changed data and another changed file as arguments.
 
-    A search program such as grep does not count: it does not compare its files with each other.
+    A search program such as grep does not count, because grep does not compare its files with each other.
     """
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
@@ -171,7 +171,8 @@ def is_code(path: str) -> bool:
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
     """Run the check with the base version of the ``returned`` files, and reject the work if the check fails.
 
-    Such a check passes only because the work changed or deleted the data. ``gone``: the work deleted these files.
+    A check that fails with the base version passes only because the work changed or deleted the data. ``gone``: the
+    work deleted these files.
     """
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
@@ -200,7 +201,7 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if the check uses a test runner that leaves a mark, and can be run without the mark."""
+    """Return True if code could detect the check's test runner, and the check can be run without that sign."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 

@@ -233,8 +233,8 @@ class CommandRunner(Runner):
         """Run the command as a user would, with the checkout mounted at the path of the project if possible.
 
         ``at_home``: the user's home folder is readable. The network is a separate one that looks like the machine's but
-        leads nowhere. ``marks``: False removes the marks of the caller, True runs the same helper programs but keeps
-        the marks, None uses no helper programs.
+        leads nowhere. With ``marks`` False, code cannot detect the program that started it. With ``marks`` True, the
+        helper programs run, but hide nothing. With ``marks`` None, no helper programs are used.
         """
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
@@ -265,7 +265,8 @@ class CommandRunner(Runner):
         """Return the mounts that put the checkout and its linked dependencies at the project's paths; empty if not
         possible.
 
-        Dependencies are links to the project, which the checkout hides. So each link is replaced by a mount point.
+        Dependencies are links to the project, which the mounted checkout hides. Each link is therefore replaced by a
+        mount point.
         """
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]

@@ -18,8 +18,8 @@ _ENTERED = re.compile(
 def placed(text: str, *, folder: str, script: str) -> str:
     """Return the text of a shell script with the usual expressions for its own folder replaced by a path.
 
-    ``script`` is the path of the script, ``folder`` the folder in which it is started; both are relative to the
-    project.
+    ``script`` is the path of the script, ``folder`` the folder in which the script is started; the project is the root
+    of these paths.
     """
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)

@@ -63,7 +63,9 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literals on either side of a comparison, or the plain names if there is no literal."""
+    """Add to ``places`` the literals on either side of a comparison, or to ``names`` the plain names if there is no
+    literal.
+    """
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -138,7 +140,7 @@ def _text_call(program: ParsedProgram, at: int) -> int:
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literal arguments of a comparing assertion, or of a function that tests for equality."""
+    """Add to ``places`` the literal arguments of a comparing assertion, or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)

@@ -352,7 +352,7 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return the edits of the texts that a command only prints: arguments of echo and printf, lines of a here-
+    """Return the edits of texts that a command only prints: arguments of echo and printf, or lines of a here-
     document.
     """
     name = command.name

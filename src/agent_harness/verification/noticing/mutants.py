@@ -142,7 +142,7 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions return wrong values of the same types as their recorded answers.
+    """Return mutants in which changed functions return wrong values of the types that were recorded.
 
     The first mutant returns a fixed other value, the second changes each answer, the third repeats the first answer for
     every call. Objects are not included in the first mutant. The result is empty if no answer can be changed.
@@ -391,7 +391,7 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
     """Return mutants that change one expected value in an object of the work: first the first value, then the last.
 
-    Such mutants are needed because the work defines how its objects compare, and may ignore a value.
+    These mutants are needed because the work defines how its objects compare, and may ignore a value.
     """
     classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]

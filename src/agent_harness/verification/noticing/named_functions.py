@@ -76,7 +76,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the new or changed functions of this name, each separately, but methods of the same name as a group."""
+    """Return the new or changed functions of this name. Methods that share the name form one group."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:

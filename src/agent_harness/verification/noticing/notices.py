@@ -1,8 +1,8 @@
-"""Verification step that tests the check itself: it must fail with other expected values, and on broken work.
+"""Verification step that tests the check itself: the check must fail with other expected values, and on broken work.
 
 First the expected values of the check are changed, then the work (every changed function returns a fixed answer). If
-the user's tests pass on broken work, that is reported. A check that passes with any expected values rejects the work.
-Tests that the work added or changed also reject the work if they pass on broken work.
+the user's tests pass on broken work, a finding reports the fact. A check that passes with any expected values rejects
+the work. Tests that the work added or changed also reject the work if they pass on broken work.
 """
 
 import re
@@ -88,7 +88,7 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 def _by_exit_status(case: Case, command: str) -> None:
     """Run a check without a test report on the candidate in changed forms.
 
-    The changes are other expected values, the base version of changed data, and a run without the test runner's mark.
+    The changes are other expected values, the base version of changed data, and a test runner that code cannot detect.
     """
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
@@ -111,8 +111,8 @@ def _by_exit_status(case: Case, command: str) -> None:
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
     """Run the check with other expected values: some one at a time, and all together if no single change is noticed.
 
-    If one changed value is not noticed, the check may never reach it, so the work only counts as checked. If several
-    changed values of a program, or all of them, are not noticed, the work is rejected.
+    If one changed value is not noticed, the check may never reach this value, so the work is only graded "checked". If
+    several or all changed values of a program are not noticed, the work is rejected.
     """
     if not versions:
         return
@@ -344,8 +344,9 @@ class _Notice:
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
         """Return the mutants of the work on which the check passes, if no test notices a mutant.
 
-        If a test fails an assertion on a mutant, return an empty list, and the files of such tests. A crash inside an
-        assertion counts as noticed only if the check passes on no mutant; any other crash in a test does not count.
+        If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
+        inside an assertion counts as noticed only if the check passes on no mutant; any other crash in a test does not
+        count.
         """
         green: list[str] = []
         raised = frozenset[str]()
