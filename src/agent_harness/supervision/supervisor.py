@@ -260,7 +260,7 @@ class Heard:
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and message of a turn that ended without the harness.
+        """Return the reason and message of a turn that ended by itself, not by the harness.
 
         A refusal of the provider is the reason unless the agent continued to work after the refusal.
         """

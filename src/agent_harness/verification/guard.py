@@ -118,7 +118,7 @@ def is_read(path: str) -> bool:
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if the content of a file may affect the result of the check."""
+    """Return True if the content of the file may affect the result of the check."""
     return protection.checks.loads(path) or is_read(path) or is_test_side(path, protection)
 
 

@@ -233,7 +233,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, completed with the checks that the work added and the command uses."""
+    """Return the guard and the changes, extended by the checks that the work added and that the command uses."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes

@@ -138,7 +138,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return how the base commit runs its tests: settings, conftests, plugins and import folders."""
+    """Return how the tests of the base commit are run: settings, conftests, plugins and import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}

@@ -73,7 +73,7 @@ def _looks_around(case: Case) -> bool:
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; an empty text if it passes, or if the work only counts as checked."""
+    """Return why the check is rejected; an empty text if the check passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -107,9 +107,9 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Return why the check is rejected, found by running it with one difference at a time.
+    """Return why the check is rejected, found by running the check with one difference at a time.
 
-    Return an empty text if legitimate work could show the difference too; the work then only counts as checked.
+    Return an empty text if legitimate work could show the difference too; the work is then graded "checked".
     """
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)

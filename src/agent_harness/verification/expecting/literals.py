@@ -165,7 +165,7 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Return the start of the expression that ends with this method call."""
+    """Return the position at which the expression begins whose last method call is at ``at``."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break

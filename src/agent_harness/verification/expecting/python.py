@@ -126,7 +126,7 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the node ids of zeros compared with an exit status or a failure count, which are not results of the
+    """Yield the object ids of zeros that are compared with an exit status or a failure count, not with a result of the
     work.
     """
     for node in ast.walk(tree):
@@ -137,7 +137,7 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
 
 
 def _searched(tree: ast.Module) -> Iterator[int]:
-    """Yield the node ids of values that are searched for in a container or text."""
+    """Yield the object ids of the syntax nodes whose values are searched for in a container or text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield id(node.left)

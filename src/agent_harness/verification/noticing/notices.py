@@ -70,7 +70,7 @@ def _notice(case: Case) -> None:
 
 
 def _not_asked(case: Case) -> str:
-    """Return why the check is not run with changes; empty if it is run with changes."""
+    """Return why the check is not run with changed expected values; empty if it is."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
@@ -86,9 +86,9 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run a check without a test report on the candidate in changed forms.
+    """Run a check that writes no test report on the candidate, with changed expected values and restored data.
 
-    The changes are other expected values, the base version of changed data, and a test runner that code cannot detect.
+    The test runner is then hidden from the code, to find work that detects the runner.
     """
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
@@ -164,7 +164,7 @@ def _asked(
 
 
 class _Notice:
-    """Changed versions of one check and its work, with the outcomes of their runs."""
+    """Runs of one check with changed expected values and on changed work, with their outcomes."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -235,8 +235,9 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if enough to reject; otherwise the files that
-        fail.
+        """Return the mutants of the work on which the check passes, if there are enough to reject the work.
+
+        Otherwise return an empty list, and the test files that fail on a mutant.
         """
         return self._same_type(answering) if answering else self._not_noticed(work)
 
