@@ -368,7 +368,7 @@ def test_the_first_limit_exceeded_is_named() -> None:
 def test_an_unknown_price_counts_at_the_stated_one() -> None:
     ((kind, text),) = told(Budget(limits=TEN.limits, model="who-knows"), [DOLLARS])
     assert kind == "stop"
-    assert text.startswith("Session cost $15.00 exceeds budget $10.00. The price of 1 calls is unknown")
+    assert text.startswith("Session cost $15.00 exceeds budget $10.00. No price is known for 1 calls")
     assert "$3/M in and $15/M out" in text
 
 

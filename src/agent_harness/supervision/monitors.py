@@ -272,5 +272,5 @@ class Budget(Monitor[Totals]):
         )
         if totals.unpriced_calls:
             prices = f"${SAMPLE_PRICE.input_usd:g}/M in and ${SAMPLE_PRICE.output_usd:g}/M out"
-            text += f" The price of {totals.unpriced_calls} calls is unknown; they are counted at {prices}."
+            text += f" No price is known for {totals.unpriced_calls} calls; they are counted at {prices}."
         return Intervention(kind="stop", reason="budget_exceeded", message=text)
