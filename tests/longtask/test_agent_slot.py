@@ -104,7 +104,7 @@ def test_a_slice_that_waits_ends_when_it_is_told_to(project: LongTaskProject, nu
     host_may(agents=1)
     agent_slot, before = taken_by_another(), project.checkpoint
     running = start(project, "touch ran")
-    said(running, "lth: All 1 agents")
+    said(running, "lth: All 1 agent slots")
     running.send_signal(number)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, json.loads(out)["decision"]) == (128 + number, "wait"), err
