@@ -56,7 +56,7 @@ class Story:
 
     def says_used_up(self, ran: Ran) -> bool:
         """Return True if a person is told that the agent was started too often."""
-        return "none is started before a person agrees" in ran.out
+        return "no agent is started until you allow more" in ran.out
 
     def go_on(self) -> None:
         """A person agrees that it is started as often again."""

@@ -304,8 +304,10 @@ def test_an_older_test_that_only_runs_the_code_now_is_a_question_that_says_so(ca
     ran = calc.run([turn([*implement(2), write(proof_path(1), less), evidence(2), claim(2), commit("Sub")], times=9)])
     assert ran.code == 3, ran.text
     said = "\n".join(asked(calc)["details"])
-    assert f"{proof_ids(1)[0]} asserts nothing any more; it fails only where what it runs raises." in said
-    assert f"No longer there, in a file that may change: {proof_ids(1)[1]}." in said
+    assert (
+        f"{proof_ids(1)[0]} no longer asserts anything; it fails only if the code that it runs raises an error." in said
+    )
+    assert f"Tests removed from a file that may change: {proof_ids(1)[1]}." in said
     assert f"{proof_path(1)} had 2 assertions and has 0." in said
 
 

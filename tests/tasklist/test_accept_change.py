@@ -35,7 +35,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     """The run says the command; the work comes out of its rescue, is judged, and committed with the other script."""
     work = project(tmp_path)
     said = refused(work)
-    assert "env.sh proves this task and was there before it began, but line 2: 'LANG=C' is new" in said
+    assert "env.sh proves this task and existed before the work began, but line 2: 'LANG=C' is new" in said
     assert "a person takes it as it is by: harness task accept a env.sh" in said
     assert any("harness task accept a env.sh" in line for line in work.log())
     assert work.repo.status() == []

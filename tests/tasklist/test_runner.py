@@ -106,7 +106,7 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'exit 0' > check.sh"))
     assert (ran.code, work.statuses(), work.repo.head) == (1, ["failed"], head), ran
     assert work.repo.read("check.sh") == b"grep -q done work.txt\n"
-    assert "check.sh proves this task and was there before it began" in work.task("a").error_log[0]
+    assert "check.sh proves this task and existed before the work began" in work.task("a").error_log[0]
     assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
 
 
@@ -346,7 +346,7 @@ def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Pat
     work = project(tmp_path, job("a"))
     words = ["-m", "agent_harness.cli.main", "run", "--agent", work.agent(LIMITED)]
     with pexpect.spawn(sys.executable, words, cwd=str(work.root), encoding="utf-8", timeout=120) as terminal:
-        terminal.expect("Waiting; Ctrl-C ends it.")
+        terminal.expect("Waiting; press Ctrl-C to stop.")
         terminal.expect(r"command:sh-[0-9a-f]+: [0-9a-z ]+ left")
         terminal.sendintr()
         terminal.expect("Interrupted; nothing was in progress.")

@@ -625,7 +625,7 @@ def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None
 def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: TaskListProject) -> None:
     """F-SAY: with the sender's name; delivered once, and not counted against any limit."""
     early = listed.harness("say", "Use SQLite.")
-    assert (early.code, "No session has run here yet" in early.err) == (4, True), early
+    assert (early.code, "No session has run in this project yet" in early.err) == (4, True), early
     failing = listed.agent("exit 1")
     listed.harness("run", "--once", "--agent", failing)
     said = listed.harness("say", "Use SQLite.", "--json")

@@ -198,7 +198,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
-            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the code before'}"
+            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
     told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
     return ("proven" if told else None), told
 

@@ -254,7 +254,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
     elif done.over_limit:
-        message = f"{done.over_limit}, and was ended: that proves nothing, for the work or against it"
+        message = f"{done.over_limit}, and was stopped; its result does not count"
     elif done.stopped or code is None:
         message = "was interrupted"
     else:
