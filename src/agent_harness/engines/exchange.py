@@ -1,10 +1,10 @@
-"""Exchange folder: without a remote, a folder shared by all machines has a bare repository for each project.
+"""Exchange folder: a folder shared by all machines that replaces a git remote, with one bare repository per project.
 
-    DIR/PROJECT.git        24 hexadecimal digits, as in refs and ids of workflows
+    DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
-Git ensures that no partial data is read, and that only missing objects are written. Others may write there: nothing
-in it is executed, no link is followed, and a repository with settings that git would obey is refused. ``scale.md`` 9;
-``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder,
+so nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is refused.
+``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,19 +25,20 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Settings that ``git init`` writes; any other setting may name a program."""
+"""Repository settings that ``git init`` writes; any other setting may start a program, so it is refused."""
 _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if a remote is the repository of a project in an exchange folder."""
+    """Return True if a remote is the project's repository in an exchange folder."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """Return the repository of a project in an exchange folder; create it if needed. Raise ``PreflightFailed`` if it
-    fails.
+    """Return the path of a project's repository in an exchange folder; create the repository if needed.
+
+    Raise ``PreflightFailed`` if the folder is missing, or if the repository cannot be created or is unsafe.
     """
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
@@ -54,9 +55,7 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under another name first, so that no reader finds a partial one; concurrent calls leave
-    one.
-    """
+    """Create the repository under a temporary name and rename it, so that readers never find a partial repository."""
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
@@ -72,11 +71,11 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the git command for the other side (``receive-pack``, ``upload-pack``), which executes nothing in the
-    folder.
+    """Return the git server command (``receive-pack`` or ``upload-pack``) with options that prevent execution of
+    repository code.
 
-    Folders of another user of the group are served, too. Raise ``UnsafeTree`` if it is not a repository of the
-    harness.
+    A repository that belongs to another user is accepted. Raise ``UnsafeTree`` if the repository is not one that the
+    harness created.
     """
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
@@ -105,7 +104,10 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Check the places where git reads and writes: the top, ``refs`` and the first level of the objects."""
+    """Return True if a repository contains symbolic links or alternates in the places where git reads and writes.
+
+    These places are the top folder, ``refs`` and the first level of ``objects``.
+    """
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

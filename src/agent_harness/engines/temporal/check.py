@@ -1,4 +1,4 @@
-"""Check of a run over Temporal: server, namespace, workers, and the remote of the project here."""
+"""Check of the requirements of a run over Temporal: server, namespace, workers, and the project's git remote."""
 
 import secrets
 import shutil
@@ -25,7 +25,10 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """Return ``ok``, and ``checks`` with ``what``, ``ok`` and ``told``; leave nothing behind."""
+    """Return the result of ``harness engine check``: ``ok``, and ``checks`` with ``what``, ``ok`` and ``told`` each.
+
+    The checks leave nothing behind.
+    """
     rows: list[JsonObject] = []
     loop = LoopThread()
     try:
@@ -66,7 +69,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Check that a private ref can be pushed and deleted there."""
+    """Check that a private ref can be pushed to the remote and deleted again."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -88,7 +91,7 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Check that a repository can be created there and accepts a bundle; remove it afterwards."""
+    """Check that a repository can be created in the exchange folder and accepts a push; then remove the repository."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

@@ -1,8 +1,8 @@
-"""``lth schedule DIR --engine URL``: slices of a long task by the clock of a Temporal server.
+"""``lth schedule DIR --engine URL``: slices of a long task, started by a Temporal schedule.
 
-The schedule is called ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two
-never overlap; a slice missed by more than a minute is left out. When the task is done or needs a person, it pauses
-its schedule with a note. Lock, lease and checkpoint of the task remain authoritative. ``scale.md`` 9.
+The schedule's id is ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two slices
+never overlap; a slice that is more than a minute late is skipped. When the task is done or needs a person, the worker
+pauses the schedule with a note. The task's own lock, lease and checkpoint remain authoritative. ``scale.md`` 9.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the id of the schedule of the long task in this folder, on this machine."""
+    """Return the id of the Temporal schedule for the long task in a folder on this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create the schedule of the task in ``root``, or apply its verb. Return lines for a person.
+    """Create the Temporal schedule of the task in ``root``, or carry out the given verb; return lines for a person.
 
-    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs,
+    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs, and
     ``NothingEligible`` if the task has no schedule.
     """
     verbs = options.verbs
@@ -150,7 +150,7 @@ async def _listed(client: Client) -> str:
 
 
 class SliceWorker:
-    """Executes slices of these long tasks."""
+    """Worker that executes slices of the given long tasks."""
 
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
         self._client = client
@@ -159,7 +159,7 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run``. Return its exit code and the state of the task afterwards."""
+        """Run ``lth run`` for one slice; return its exit code and the task's state afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:
             raise ApplicationError(f"{root} is not given to --lth here", type="OrderRefused", non_retryable=True)

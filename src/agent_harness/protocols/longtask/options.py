@@ -1,4 +1,4 @@
-"""Options of each command, typed and read once from the given words. Each error names the option.
+"""Typed options of each command, parsed once from the given words. Each error names the option.
 
 Source: ``longtask.md`` 2.
 """
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
 
 
 LONGEST_SECONDS = 31 * 86_400
-"""No wait is longer: ``longtask.md`` 11."""
+"""Maximum wait in seconds (31 days): ``longtask.md`` 11."""
 
 _DIGITS = frozenset("0123456789")
 NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """Return the text of an option; ``None`` if it was not given."""
+    """Return the text value of an option; ``None`` if the option was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return a text that will be stored, with its secrets masked; ``None`` if it was not given."""
+    """Return the text value of an option with its secrets masked, for storage; ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the text of an option; ``None`` if it was not given or is blank."""
+    """Return the text value of an option; ``None`` if the option was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
 
 def flag(words: Words, name: str) -> bool:
-    """Return True if a flag is on."""
+    """Return True if a flag option is set."""
     return words.get(name) is True
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated list; ``None`` if it was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option; ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return a text; ``None`` if it was not given. Raise ``UsageError`` if it is blank."""
+    """Return the text value of an option; ``None`` if not given. Raise ``UsageError`` if the value is blank."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -64,7 +64,10 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return one of the ``known`` words; ``None`` if it was not given."""
+    """Return an option value that must be one of ``known``; ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
+    """
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -72,7 +75,9 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return a whole number from 1; ``None`` if it was not given."""
+    """Return an option value as an integer of at least 1; ``None`` if not given. Raise ``UsageError`` for other
+    values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -82,7 +87,9 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return a finite number, as ``int`` if it is whole; ``None`` if it was not given."""
+    """Return an option value as a finite number, ``int`` if whole; ``None`` if not given. Raise ``UsageError`` for
+    other values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -96,7 +103,10 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return a wait in seconds, not negative and at most 31 days; ``None`` if it was not given."""
+    """Return an option value in seconds, from 0 to 31 days (longer times are reduced); ``None`` if not given.
+
+    Raise ``UsageError`` for a negative number or other text.
+    """
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
@@ -107,7 +117,9 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return a whole number; ``None`` if it was not given."""
+    """Return an option value as an integer; ``None`` if the option was not given. Raise ``HarnessError`` for other
+    values.
+    """
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -116,7 +128,9 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return a moment; ``None`` if it was not given."""
+    """Return an option value as a date and time; ``None`` if the option was not given. Raise ``UsageError`` for other
+    values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -173,7 +187,9 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``run`` and ``resume``: ``longtask.md`` 9, 10. ``oss`` is ``None`` if the contract decides."""
+    """Options of ``run`` and ``resume``. If ``oss`` is ``None``, the value in the contract applies. ``longtask.md`` 9,
+    10.
+    """
 
     __slots__ = (
         *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
@@ -230,7 +246,9 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``evidence``: ``longtask.md`` 12. ``members`` are those of the item, named as in the file."""
+    """Options of ``evidence``. ``members`` are the evidence item's members, with their names in the file.
+    ``longtask.md`` 12.
+    """
 
     __slots__ = ("manifest_path", "members", "type")
 
@@ -311,7 +329,9 @@ class ListOptions:
 
 
 class EventOptions:
-    """Options of ``summary`` and ``tail``: ``longtask.md`` 6. ``limit`` is ``None`` for the command's default."""
+    """Options of ``summary`` and ``tail``. If ``limit`` is ``None``, the command's default applies. ``longtask.md``
+    6.
+    """
 
     __slots__ = ("limit", "type")
 

@@ -1,12 +1,12 @@
-"""Decisions of a person in a view that shows a task: each is a command of ``lth``, for the state shown.
+"""Decisions that a person makes in a view of a task. Each decision corresponds to an ``lth`` command.
 
     active          lth record DIR --status active [--note TEXT]
     done            lth record DIR --status done
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
-    ID fails        the same with --status failed
+    ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
-The view keeps the ``revision``; if task or checkpoint have changed since, nothing is done. Source: ``faces.md``
-F-SRV-4, F-SRV-8.
+The view keeps the ``revision`` shown; if the task or its checkpoint has changed since, nothing is done. Source:
+``faces.md`` F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Possible decisions now, by word; none while the task goes on by itself or is done."""
+    """Decisions available to a person now, by word; empty while the task needs no person."""
 
     __slots__ = ("criteria", "revision", "waits", "words")
 
@@ -39,7 +39,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the choices for the task as it is on disk; ``None`` if it does not load."""
+    """Return the decisions available for the task on disk; ``None`` if the task does not load."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -61,10 +61,10 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out the decision; return the answer of its command.
+    """Carry out a person's decision; return the answer of the corresponding command.
 
-    Raise ``Superseded`` if the task has changed since it was ``shown``, ``UsageError`` if the word is not a choice, and
-    ``Refused`` for a worker of the task.
+    Raise ``Superseded`` if the task has changed since the revision ``shown``, ``UsageError`` if the word is not an
+    available decision, and ``Refused`` if the caller is a worker of the task.
     """
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)

@@ -1,7 +1,7 @@
-"""``lth schedule``: lines by which cron, or a systemd timer, runs a slice of a task at regular intervals.
+"""``lth schedule``: configuration with which cron or a systemd timer runs slices of a task at regular intervals.
 
-They are only printed; the user installs them. Two slices never run at once: the lease of the task prevents it, and a
-systemd timer does not start before the last slice has ended.
+The configuration is only printed; the user installs it. Two slices never run concurrently, because the task has only
+one lease. A systemd timer also waits until the previous slice has ended.
 
 Source: ``scale.md`` 9.
 """
@@ -29,9 +29,9 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """Return the lines, with instructions as comments; write nothing.
+    """Return the cron or systemd configuration, with instructions as comments; write nothing.
 
-    Raise ``UsageError`` for an unknown form or interval, or if no worker is set that `lth run` can start.
+    Raise ``UsageError`` for an unknown format or interval, or if the task has no worker that `lth run` can start.
     """
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
@@ -96,5 +96,5 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """Quote a word for systemd, with the characters that it would expand doubled."""
+    """Return a word quoted for systemd, with the characters doubled that systemd would expand."""
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")
