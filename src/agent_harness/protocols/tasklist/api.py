@@ -281,7 +281,7 @@ class TaskList:
             from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
-            say("A run of several agents has left something to land or to push; that is done first.")
+            say("An earlier run with several agents left work to merge or push; this is done first.")
             workers, branch = left
             request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
             landed = run_parallel(self.worker, request, accounts=(), say=say)

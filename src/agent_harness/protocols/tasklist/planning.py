@@ -47,12 +47,12 @@ FIELDS: dict[str, str] = {
     "title": "text",
     "status": "pending or failed",
     "priority": "P0, P1 or P2",
-    "depends_on": "ids, with commas",
+    "depends_on": "ids separated by commas",
     "attempts": "number",
     "max_attempts": "number",
     "validation.command": "text",
     "validation.timeout_seconds": "number",
-    "validation.may_change": "patterns, with commas",
+    "validation.may_change": "patterns separated by commas",
     "validation.requires": "proven or checked",
     "validation.unchanged": "accept or ask",
     "on_failure.cleanup": "text",
@@ -132,14 +132,14 @@ def _refuse_lost(layout: TaskListLayout) -> None:
     if not os.path.lexists(layout.backup):
         if (copy := copy_of(layout)) and copy.tasks:
             path = shlex.quote(str(root.kept_copy(layout.root)))
-            told = f"A list of {len(copy.tasks)} tasks was here, and its file is gone; a copy of it is kept"
-            raise StateDamaged(told, hint=f"harness task recover  # or, to begin anew: rm {path}")
+            told = f"The file of a list with {len(copy.tasks)} tasks is missing; a copy of the list is kept"
+            raise StateDamaged(told, hint=f"harness task recover  # or, to start a new list: rm {path}")
         return
     if backup_is_whole(layout):
-        raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
+        raise StateDamaged("harness-tasks.json is missing, but its backup exists", hint="harness task recover")
     raise StateDamaged(
-        f"harness-tasks.json is missing, and {layout.backup} holds no task list",
-        hint=f"check it; to begin anew: rm {shlex.quote(layout.backup)}",
+        f"harness-tasks.json is missing, and {layout.backup} is not a task list",
+        hint=f"check that file; to start a new list: rm {shlex.quote(layout.backup)}",
     )
 
 
@@ -178,7 +178,7 @@ def traces(layout: TaskListLayout) -> JsonObject:
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
                 raise Busy(f"{task.id} is being worked on", hint="harness pause  # then the same command")
-            raise Refused(f"{task.id} was interrupted, with its work in the folder", hint="harness task recover")
+            raise Refused(f"{task.id} was interrupted; its work is still in the folder", hint="harness task recover")
     git = Git(layout.root)
     prefix = os.fsdecode(git.prefix()) if git.is_repository else ""
     patterns = [name for name in HARNESS_FILES if name not in ("harness-tasks.json", "harness-init.sh")]
@@ -295,7 +295,7 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
         if not wanted:
             wanted = f"task-{last + 1:03d}"
         if wanted in taken:
-            raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
+            raise ConfigurationError(f"a task with the id {wanted} already exists", hint="harness status")
         taken.add(wanted)
         last = max(last, _last_number([wanted]))
         if source is not None:
@@ -347,11 +347,11 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
         elif inner:
             continue
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            raise UsageError(f"{name} of a task is {what}, not {value!r}"[:300], hint="harness add --help")
+            raise UsageError(f"{name} of a task must be {what}, got {value!r}"[:300], hint="harness add --help")
     for name, allowed in _CHOICES.items():
         value = (given.get("validation") or {}).get(name.partition(".")[2])
         if value not in (None, *allowed):
-            raise UsageError(f"{name} of a task is {FIELDS[name]}, not {value!r}"[:300], hint="harness add --help")
+            raise UsageError(f"{name} of a task must be {FIELDS[name]}, got {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
         raise UsageError(f"priority {given['priority']!r} must be P0, P1 or P2"[:300], hint="harness add --help")
 
@@ -364,7 +364,7 @@ def _refuse_unwritable(given: Mapping[str, Any]) -> None:
     except UnicodeEncodeError:
         raise UsageError("a task must be UTF-8 text", hint="harness add --help") from None
     except ValueError as error:
-        raise UsageError(f"a task is JSON: {error}", hint="harness add --help") from None
+        raise UsageError(f"a task must be valid JSON: {error}", hint="harness add --help") from None
 
 
 def _refuse_impossible(state: records.State, new: set[str]) -> None:
@@ -379,7 +379,7 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
     for path in graph.cycles(known):
         if new & {*path}:
             raise ConfigurationError(
-                f"Circular dependency detected: {' -> '.join(path)}", hint="leave one of these dependencies out"
+                f"Circular dependency detected: {' -> '.join(path)}", hint="remove one of these dependencies"
             )
 
 
@@ -394,9 +394,11 @@ def read_lines(text: str) -> list[JsonObject]:
         try:
             value = jsontext.loads(line)
         except ValueError as error:
-            raise UsageError(f"line {number} is not JSON: {error}", hint='one task a line: {"title": "…"}') from None
+            raise UsageError(
+                f"line {number} is not JSON: {error}", hint='write one task per line: {"title": "…"}'
+            ) from None
         if not isinstance(value, dict):
-            raise UsageError(f"line {number} is not a JSON object", hint='one task a line: {"title": "…"}')
+            raise UsageError(f"line {number} is not a JSON object", hint='write one task per line: {"title": "…"}')
         found.append(value)
     return found
 
@@ -459,7 +461,7 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
             if task_id not in by_id:
                 raise UsageError(f"There is no task {task_id}", hint="harness status")
             if by_id[task_id].status != "failed":
-                raise Refused(f"{task_id} is {by_id[task_id].status}, and has not failed", hint="harness status")
+                raise Refused(f"{task_id} is {by_id[task_id].status}, not failed", hint="harness status")
         chosen = [
             each
             for each in change.state.tasks
@@ -476,7 +478,9 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
 
     said_by = _speaker()
     if failed == bool(task_ids):
-        raise UsageError("Name the failed tasks, or --failed for all of them", hint="harness task reset --failed")
+        raise UsageError(
+            "Give the ids of failed tasks, or --failed for all of them", hint="harness task reset --failed"
+        )
     return store.change(act)
 
 
@@ -527,11 +531,11 @@ def _value(name: str, text: str) -> object:
     if kind is None:
         raise UsageError(f"{name} cannot be set", hint=f"one of: {', '.join(FIELDS)}")
     if name == "status" and text not in ("pending", "failed"):
-        raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
+        raise UsageError(f"status cannot be set to {text!r}", hint="only a passing validation completes a task")
     if name == "priority" and text not in ("P0", "P1", "P2"):
         raise UsageError(f"priority {text!r} must be P0, P1 or P2", hint=f"harness task set {name}=P1")
     if name in _CHOICES and text not in ("", *_CHOICES[name]):
-        raise UsageError(f"{name} is {kind}, not {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
+        raise UsageError(f"{name} must be {kind}, got {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
     if name in ("depends_on", "validation.may_change"):
         return [each.strip() for each in text.split(",") if each.strip()]
     if kind == "number":
@@ -545,7 +549,7 @@ def _number(name: str, text: str) -> int | float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise UsageError(f"{name} is a number, not {text!r}", hint=f"{name}=3")
+        raise UsageError(f"{name} must be a number, got {text!r}", hint=f"{name}=3")
     return int(number) if number == int(number) else number
 
 

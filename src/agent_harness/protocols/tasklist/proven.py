@@ -156,7 +156,7 @@ def checked(layout: TaskListLayout) -> dict[str, str]:
 def elsewhere(layout: TaskListLayout) -> str | None:
     """Return a warning if the records cannot be stored in their usual folder, as in a sandbox, or None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
-    return f"{line} A session that can use it proves the task once more." if line else None
+    return f"{line} A session that can use that folder proves the task again." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
@@ -250,7 +250,7 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonOb
     if not changed:
         return None
     now = _proof_of(task)
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {now[name]}" for name in changed)
+    said = "; ".join(f"validation.{name} was changed in the file; restored to: {now[name]}" for name in changed)
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
@@ -358,7 +358,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
         if name in found and found[name] != now:
             raise ProofChanged(
                 f"validation.{name} of {task.id} was changed while the task was in progress; it was: {found[name]}",
-                hint="it is put back; look at harness-progress.txt, then: harness resume",
+                hint="the check is restored; see harness-progress.txt, then: harness resume",
                 task_id=task.id,
             )
 
@@ -390,8 +390,8 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
         return None
     given = (json_object(state.raw.get("session_config")) or {}) | {name: kept[name] for name in changed}
     state.raw["session_config"] = {name: value for name, value in given.items() if name != "sandbox" or value}
-    said = "; ".join(f"session_config.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
-    return f"{said} (a person changes it while no task is in progress)"
+    said = "; ".join(f"session_config.{name} was changed in the file; restored to: {kept[name]}" for name in changed)
+    return f"{said} (change it yourself while no task is in progress)"
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:

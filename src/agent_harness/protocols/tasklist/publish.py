@@ -33,7 +33,7 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
         change.state.raw["session_config"] = config
         told = _given(change.state)
         change.note(
-            "WARN", f"session_config.parallel.push is {told} as when the run began that was killed; set it anew later"
+            "WARN", f"session_config.parallel.push is {told} again, as in the killed run; change it after this run"
         )
         change.touch()
 
@@ -56,7 +56,7 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
     """Restore ``session_config`` as it was at the start of the run, because it may only be changed between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
-        change.note("WARN", "session_config was changed while agents worked, and is put back")
+        change.note("WARN", "session_config was changed while agents were working; restored")
         change.touch()
 
 
@@ -75,10 +75,10 @@ def target_of(git: Git, push: str | None, branch: str, folder: str | None = None
     name = push[len(remote) + 1 :] if remote else ""
     there = f"refs/heads/{name}" if name else branch
     if remote is None or push.endswith("/") or not git.ok("check-ref-format", there):
-        told = f"session_config.parallel.push is {push!r}, and must be REMOTE or REMOTE/BRANCH"
+        told = f"session_config.parallel.push must be REMOTE or REMOTE/BRANCH, got {push!r}"
         if folder:
             forget(folder)
-        known = f" of: {', '.join(remotes)}" if remotes else "; this repository has no remote"
+        known = f"; the remotes are: {', '.join(remotes)}" if remotes else "; this repository has no remote"
         raise ConfigurationError(told + known, hint="git remote -v")
     return PushTarget(remote=remote, branch=there, recorded=recorded)
 

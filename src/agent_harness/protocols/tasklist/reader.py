@@ -87,7 +87,7 @@ class TaskListSource:
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
 
 
-BY_HAND = "it was set to failed by hand; the next run tries it again"
+BY_HAND = "it was set to failed manually; the next run retries it"
 
 
 def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: State, root: str) -> Item:

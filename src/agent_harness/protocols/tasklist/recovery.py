@@ -41,7 +41,11 @@ class RecoveryRow:
 ROWS: Sequence[RecoveryRow] = (
     RecoveryRow(False, False, False, "fail", "No progress detected"),
     RecoveryRow(
-        False, False, True, "resume", "checkpoints are claimed and the files show no change: the agent must compare"
+        False,
+        False,
+        True,
+        "resume",
+        "checkpoints are recorded, but the files are unchanged: the agent must compare them",
     ),
     RecoveryRow(False, True, None, "validate", "the task has commits"),
     RecoveryRow(True, False, None, "validate", "the task has uncommitted changes"),
@@ -100,7 +104,7 @@ def _put_back(worker: Worker) -> tuple[str | None, str]:
     if store.backup_is_whole(worker.layout):
         return files.restore(worker.layout.tasks), ".bak"
     if copy := store.copy_of(worker.layout):
-        return put_in_place(worker.layout.tasks, copy), "the copy outside of the folder"
+        return put_in_place(worker.layout.tasks, copy), "the copy outside the folder"
     line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
     last = progress.tail(worker.layout, 1)
     if not last or not last[0].endswith(line.partition("] ")[2]):

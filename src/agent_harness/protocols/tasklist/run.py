@@ -131,7 +131,7 @@ def run(
                 "Make a first one: git commit --allow-empty -m Begin"
             )
         for task_id in status.note_killed(worker.layout):
-            say(f"{task_id}: its attempt was killed; the agent's use until then is in the costs")
+            say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
         for found in begun["recovered"]:
             word = f", {found['grade']}" if found.get("grade") else ""
             say(f"{found['task_id']}: {found['action']}{word} ({found.get('reason') or 'it was interrupted'})")
@@ -271,7 +271,7 @@ def _before_next(
     if max_tasks is not None and len(tried) >= max_tasks:
         return _used_up(tried, max_tasks)
     if used.budget_usd() >= terms.max_cost_usd:
-        message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
+        message = f"The budget is used up: ${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} spent."
         return _Ending(reason="budget", exit_code=9, message=message)
     return None
 
@@ -287,7 +287,9 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
     """Return the run's result if the last attempts failed in the same way, so that another would not help, or None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
-        message = f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check what writes harness-tasks.json."
+        message = (
+            f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check which program writes harness-tasks.json."
+        )
         return _Ending(reason="lost", exit_code=3, message=message)
     last = made[-ALIKE_TIMES:]
     if len(last) < ALIKE_TIMES:
@@ -295,9 +297,9 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
     message = ""
     if _are_alike([each.failed_at_once for each in last]):
         said = last[-1].failed_at_once
-        message = f"The agent ended {ALIKE_TIMES} times at once with the same error, and no attempt counts: {said}"
+        message = f"The agent failed immediately {ALIKE_TIMES} times with the same error; no attempt counts: {said}"
     elif _are_alike([each.agent_error for each in last]) and len({each.task_id for each in last}) > 1:
-        message = f"The agent ended with the same error in {ALIKE_TIMES} attempts in a row: {last[-1].agent_error}"
+        message = f"The agent ended with the same error in {ALIKE_TIMES} consecutive attempts: {last[-1].agent_error}"
     return _Ending(reason=needs.AGENT_FAILS, exit_code=1, message=message, hint=LOOK_FIRST) if message else None
 
 
@@ -341,7 +343,7 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
         with suppress(HarnessError):  # its claim may be over already
             verbs.release(worker, task.id, error.message)
         if isinstance(error, StartsUsedUp):
-            told = f"{error.message} harness resume agrees"
+            told = f"{error.message} To continue: harness resume"
             worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
         return None, _ending_by(error)
     finally:
@@ -367,7 +369,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if not failed and not asked:
         return _Ending(reason="done", exit_code=0, message="Every task is completed.")
     if not failed:
-        message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
+        message = f"Nothing is left to do except your decision about {', '.join(asked)}."
         return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
     person = f", and you decide about {', '.join(asked)}" if asked else ""
     message = f"Nothing is left to do; {failed} failed for good{person}. {TRY_AGAIN}"
@@ -453,8 +455,8 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
     if state.sessions_used_up:
         return 9, "max_sessions is reached."
     if idle >= IDLE_STARTS:
-        return 1, f"{IDLE_STARTS} starts in a row moved nothing."
-    return (9, f"It was started {starts} times.") if starts >= times else None
+        return 1, f"{IDLE_STARTS} consecutive starts made no progress."
+    return (9, f"The client was started {starts} times.") if starts >= times else None
 
 
 def _dispatcher_of(

@@ -182,7 +182,9 @@ class TaskStore:
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
-            raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
+            raise Refused(
+                f"{linked} is a symbolic link; the harness writes only inside the project", hint=f"rm {linked}"
+            )
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:

@@ -54,7 +54,7 @@ UNCOUNTED = {
     "user_pause": "a person stopped the run",
     "rate_limited": "the agent was rate limited",
     "overloaded": "the provider was overloaded",
-    "refused": "the provider did not serve the agent",
+    "refused": "the provider refused the agent's requests",
 }
 """Reasons for ending an attempt that are not the task's fault: the task is released, and the attempt is not counted."""
 
@@ -322,7 +322,7 @@ class TaskWork:
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._worker.store.take_links_away():
-            told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
+            told = f"{os.path.relpath(link, self._worker.layout.root)} was a symbolic link; the link was removed"
             self._terms.say(f"{self._task.id}: {told}")
             self._worker.store.note("WARN", told, task=self._task.id)
         with suppress(StateDamaged):  # the next reader restores it
@@ -351,24 +351,24 @@ class TaskWork:
             found = now.by_id.get(was.id)
             if found is None:
                 now.raw["tasks"].append(was.copy())
-                change.note("WARN", "it was taken out of harness-tasks.json, and is put back", task=was.id)
+                change.note("WARN", "it was removed from harness-tasks.json; restored", task=was.id)
             elif found.id in unproven and was.status != "completed":
                 found.raw.update({**was.copy(), "checkpoints": found.raw.get("checkpoints")})
-                change.note("WARN", "it was marked completed in harness-tasks.json, and is not", task=was.id)
+                change.note(
+                    "WARN", "it was marked as completed in harness-tasks.json, but is not proven; restored", task=was.id
+                )
             elif found.id == self._task.id and found.claim_token == was.claim_token:
                 moved = [name for name in _CLAIMED if found.raw.get(name) != was.raw.get(name)]
                 if not moved:
                     continue
                 found.raw.update({name: was.raw.get(name) for name in moved})
-                change.note(
-                    "WARN", f"{', '.join(moved)} was changed in harness-tasks.json, and is put back", task=was.id
-                )
+                change.note("WARN", f"{', '.join(moved)} was changed in harness-tasks.json; restored", task=was.id)
             else:
                 continue
             change.touch()
         if before and now.raw.get("session_config") != before.raw.get("session_config"):
             now.raw["session_config"] = before.raw.get("session_config")
-            change.note("WARN", "session_config was changed while an agent worked, and is put back")
+            change.note("WARN", "session_config was changed while an agent was working; restored")
             change.touch()
         if before:
             self._put_init_script_back(change)
@@ -392,7 +392,7 @@ class TaskWork:
         if before != _NOTHING:
             files.replace(path, before[0], mode=before[1], follow=False)
         where = f"; its version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
-        change.note("WARN", f"harness-init.sh was changed while an agent worked, and is put back{where}", task=task.id)
+        change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
         """Run the task's check and return the result; complete the task if it passes.
@@ -472,8 +472,8 @@ class TaskWork:
         command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
             return done
-        self._worker.store.note("WARN", f"a person takes it as it is by: {command}", task=self._task.id)
-        return replace(done, message=f"{done.message}; a person takes it as it is by: {command}")
+        self._worker.store.note("WARN", f"to accept this work as it is: {command}", task=self._task.id)
+        return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
         """Release the task without counting the attempt if the task was not at fault; otherwise fail the attempt."""
@@ -482,8 +482,8 @@ class TaskWork:
         outcome = ending.outcome
         took = time.monotonic() - self.turns.began
         if ending.reason == "error" and not self.turns.so_far.used.reported and took < AT_ONCE_SECONDS:
-            said = ending.message or "it said nothing"
-            given = self._give_back(ending, f"the agent ended at once with an error: {said}")
+            said = ending.message or "no error message"
+            given = self._give_back(ending, f"the agent failed immediately: {said}")
             return replace(given, refused=False, ends_run=None, failed_at_once=said)
         left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
@@ -491,7 +491,7 @@ class TaskWork:
     def broken(self, error: GitFailed) -> Attempted:
         """Fail the attempt because git cannot read the repository after a turn, and a repair was impossible."""
         done = self._fail("TASK_EXEC", error.message, None)
-        return replace(done, message=f"{done.message}; for the missing objects: git fsck")
+        return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None

@@ -147,7 +147,9 @@ class Attempt:
     def refuse_elsewhere(self) -> None:
         """Raise ``UnsafeTree`` if the task was claimed in another work tree than the present one."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
-            raise UnsafeTree(f"the task was claimed in the work tree {self.tree}", hint=f"cd {shlex.quote(self.tree)}")
+            raise UnsafeTree(
+                f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
+            )
 
     def untouched(self) -> set[bytes]:
         """Return the user's own files that have not changed since the claim."""

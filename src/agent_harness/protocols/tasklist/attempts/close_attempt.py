@@ -245,7 +245,7 @@ def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") ->
 def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[RollbackOutcome, UnsafeTree | None]:
     policy = worker.store.read().config.rollback_policy
     if not failure.rollback:
-        return RollbackOutcome(reason="as asked, the work tree stays as it is"), None
+        return RollbackOutcome(reason="the work tree was left as it is, as requested"), None
     try:
         return _rolled_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
     except rollback.BaseMissing as error:

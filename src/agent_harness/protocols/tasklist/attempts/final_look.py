@@ -66,7 +66,7 @@ def look(
             check = validation.check_of(task, terms).alone
             together.setdefault((command, task.timeout_seconds), (check, []))[1].append(task)
     if together:
-        say(f"Asking the proofs of {sum(len(tasks) for _, tasks in together.values())} completed tasks once more.")
+        say(f"Running the checks of {sum(len(tasks) for _, tasks in together.values())} completed tasks again.")
     found: list[str] = []
     for check, tasks in together.values():
         ran = place.runs(check)
@@ -75,7 +75,9 @@ def look(
         for task in tasks:
             later = order[[each.id for each in order].index(task.id) + 1 :]
             if head and not _passed_then(place, task, check):
-                worker.store.note("WARN", f"its proof passes on none of its commits: {check.command}", task=task.id)
+                worker.store.note(
+                    "WARN", f"its check does not even pass on its own commit: {check.command}", task=task.id
+                )
                 continue
             _open_again(worker, task, _breaker(place, later, check) if head else None, head, ran)
             found.append(task.id)
@@ -134,9 +136,9 @@ def note_broken(
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":
         return
-    who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "what came later broke it"
-    at = f"on {head[:7]}" if head else "on the files as they are"
-    message = f"{task.id} is not proven any more: {who}; this fails {at}: {task.validation_command}"
+    who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "a later change broke it"
+    at = f"on {head[:7]}" if head else "on the present files"
+    message = f"{task.id} is no longer proven: {who}; this check fails {at}: {task.validation_command}"
     path = proven.ledger(layout)
     last = ledger.last_about(path, task.id)
     line = ledger.ClaimVerdict(

@@ -38,7 +38,7 @@ class ListFiles:
         ]
         if not told:
             return None
-        said = f"the turn took away {', '.join(told)}; put back"
+        said = f"the agent's turn changed or removed {', '.join(told)}; restored"
         self._worker.store.note("WARN", said)
         return said
 

@@ -79,7 +79,7 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
     if task.status != "in_progress":
         raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
     if leases.is_left_by_run(task):
-        told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
+        told = f"{task.id} is still claimed by a run with several agents, which has ended and may have proven it"
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
         raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
@@ -165,7 +165,7 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> JsonObject:
 
 
 def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> JsonObject:
-    _log(worker, task, "resumed", f"the agent decided to go on: {row.reason}")
+    _log(worker, task, "resumed", f"the agent decided to continue: {row.reason}")
     return {"action": "resume", "decided": decide is not None, "token": task.claim_token}
 
 
@@ -279,8 +279,8 @@ def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObj
     code = "undo_interrupted" if interrupted else "marked_by_hand"
     line = verbs.word_of_file(worker, task, ran, code=code, revision=state.revision)
     action = "confirmed" if passes else "reopened"
-    why = interrupted or "marked completed by hand"
-    reason = f"{why}; the validation passes" if passes else f"{why}, and not proven"
+    why = interrupted or "marked as completed manually"
+    reason = f"{why}; the validation passes" if passes else f"{why}, but not proven"
 
     def act(change: "TaskListChange") -> None:
         own = worker.find(change.state, task_id)

@@ -167,10 +167,10 @@ def roll_back(
     was deleted, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. The work tree is untouched then.
     """
     if policy == "none":
-        return RollbackOutcome(reason="the policy of this task list is to leave the work tree as it is")
+        return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(worker, task)
     if attempt is None:
-        why = "there is no baseline: the task was claimed outside of git or before the first commit"
+        why = "there is no baseline: the task was claimed outside git or before the first commit"
         return RollbackOutcome(reason=why)
     _check(worker, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
@@ -216,8 +216,10 @@ def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
     if attempt is not None or not task.base_ref:
         return attempt
     if place_of(worker) is None:
-        raise UnsafeTree(f"{task.id} was claimed in the work tree {task.worktree}", hint="run the same command there")
-    raise BaseMissing(f"the baseline {task.base_ref} of {task.id} is gone", hint="git fsck --lost-found")
+        raise UnsafeTree(
+            f"{task.id} was claimed in another work tree, {task.worktree}", hint="run the same command there"
+        )
+    raise BaseMissing(f"the baseline {task.base_ref} of {task.id} no longer exists", hint="git fsck --lost-found")
 
 
 def _commit(sha: str, subject: str) -> JsonObject:
@@ -284,7 +286,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
         raise _refused(f"git is in the middle of {waiting}", "git status")
     head = git.look()
     if head.branch != base.branch:
-        raise _refused(f"{head.branch} is checked out, and the task was claimed on {base.branch}", "git branch")
+        raise _refused(f"{head.branch} is checked out, but the task was claimed on {base.branch}", "git branch")
     if head.commit is None or not git.ancestor(attempt.base, head.commit):
         raise _refused(f"the history was rewritten: {attempt.base[:12]} is not an ancestor of HEAD", "git reflog")
     pushed = git.published(attempt.base, head.commit)

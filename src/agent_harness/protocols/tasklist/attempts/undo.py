@@ -92,7 +92,7 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
         raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
     if said := reversal.undone_by(path, word):
         return said.item, said
-    told = f"{what!r} is neither a task, nor a session, nor the commit of an undo"
+    told = f"{what!r} is neither a task, a session nor the commit of an undo"
     raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
 
 
@@ -120,15 +120,15 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
     for each in plan.commits:
         say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
-    say(f"Changes {len(plan.paths)} file{'s' if plan.paths[1:] else ''}: {first}")
+    say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
     if plan.checks:
-        say(f"Runs the proofs of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} on it.")
+        say(f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(worker, plan, say)
     _finalize(worker, plan)
-    ends = "It is completed again." if plan.again else "It is open again."
-    say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    ends = "The task is completed again." if plan.again else "The task is open again."
+    say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": following}
 
@@ -145,9 +145,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     _refuse_at_work(state, worker.store.now())
     task, place = worker.find(state, task_id), place_of(worker)
     if place is None:
-        raise Refused(
-            "The task list is not in a git work tree; no commits are on record", hint=f"harness why {task_id}"
-        )
+        raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
     branch, head = reversal.stands_on(git)
     verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
@@ -161,7 +159,9 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
         head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
     else:
-        raise Refused(f"None of the changes of {until[:10]} exist any more", hint=f"harness diff {task_id}")
+        raise Refused(
+            f"Nothing to undo: none of the changes of {until[:10]} still exist", hint=f"harness diff {task_id}"
+        )
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
@@ -202,7 +202,7 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
     verdict = reversal.accepted(git, proven.ledger(worker.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
-        raise Refused(f"No commit of {task.id} is on record in this branch", hint=hint)
+        raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
     return verdict
 
 
@@ -212,9 +212,9 @@ def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> 
     Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
     """
     if task.status not in ("pending", "failed"):
-        raise Refused(f"{task.id} is {task.status}; its undo is history", hint=f"harness why {task.id}")
+        raise Refused(f"{task.id} is {task.status}; its undo cannot be undone", hint=f"harness why {task.id}")
     if not git.ancestor(str(taken.commit), str(git.head())):
-        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+        raise Refused(f"The undo commit {str(taken.commit)[:10]} is not on this branch", hint="git log --oneline")
     known = state.by_id
     for need in task.depends_on or ():
         if need in known and known[need].status != "completed":
@@ -254,7 +254,7 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
     git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     if plan.again and plan.task.validation_command:
-        say(f"Running the proof of {plan.task.id}...")
+        say(f"Running the check of {plan.task.id}...")
         own = run_at(git, plan.commit, validation.check_of(plan.task, terms))
         if not own.accepted:
             raise _broken(plan, [plan.task.id], own.output)
@@ -264,13 +264,13 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
         together.setdefault(key, (validation.check_of(task, terms), []))[1].append(task.id)
     unclear: list[str] = []
     for check, names in together.values():
-        say(f"Running the proof of {', '.join(names[:_MOST_NAMED])}...")
+        say(f"Running the check of {', '.join(names[:_MOST_NAMED])}...")
         found = run_at(git, plan.commit, check)
         if found.accepted:
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("It fails in a checkout without this as well, and proves nothing.")
+        say("The check also fails without this change, so it proves nothing.")
         unclear += names
     return unclear
 
@@ -278,8 +278,8 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
 def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed:
     shown = ", ".join(names[:_MOST_NAMED])
     return VerificationFailed(
-        f"{plan.what} was not taken back: the proof of {shown} would fail",
-        hint=f"harness undo {names[0]}, which stands on it, first" if not plan.again else f"harness why {names[0]}",
+        f"{plan.what} was not undone: the check of {shown} would fail",
+        hint=f"harness undo {names[0]}  # first" if not plan.again else f"harness why {names[0]}",
         broken=names,
         tail=validation.tail_of(output),
     )
@@ -305,7 +305,7 @@ def _finalize(worker: "Worker", plan: TaskUndo) -> None:
         _refuse_at_work(change.state, change.now)
         task = worker.find(change.state, plan.task.id)
         if task.status != plan.task.status:
-            raise Busy(f"{task.id} is {task.status} meanwhile", hint="harness status")
+            raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
         reversal.decide(path, found)
         _carry_out(worker, change, plan.place.git, found)
 
@@ -335,7 +335,7 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
     else:
         lifecycle.take_back(task)
     ledger.write(proven.ledger(worker.layout), found.line())
-    change.note("WARN", f"a person took back {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
+    change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
     change.touch(task)
 
 
@@ -385,14 +385,14 @@ def finish(worker: "Worker") -> list[JsonObject]:
                 return None
             if not (has_moved and _is_settled(git, task, found)):
                 _carry_out(worker, change, git, found)
-            said = f"taking back {found.what} was interrupted, and is ended now (commit {found.commit[:7]})"
+            said = f"undoing {found.what} was interrupted, and is now complete (commit {found.commit[:7]})"
             return answer | {"action": "confirmed" if found.again else "reopened", "reason": said}
-        return answer | {"action": "left", "reason": f"taking back {found.what} was interrupted"}
+        return answer | {"action": "left", "reason": f"undoing {found.what} was interrupted"}
 
     try:
         done = worker.store.change(act)
     except UnsafeTree as error:  # files are in the way: nothing has changed
-        done = answer | {"action": "left", "reason": f"taking back {found.what} was interrupted: {error.message}"}
+        done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
     reversal.over(path)

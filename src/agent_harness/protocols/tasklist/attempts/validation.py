@@ -135,7 +135,7 @@ def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: s
     """
     command = task.validation_command
     if command is None:
-        hint = f"a person adds it: harness task set {task.id} validation.command='…', then: harness resume"
+        hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
         raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
     proven.refuse_changed(worker.layout, task)
     _need_program(command, folder_of(worker), process.scrubbed_environment())
@@ -164,7 +164,7 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
     if grade.word == UNCHANGED and demand == CHANGE:
         finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is it done?")
     elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
-        told = f"The check passes, and this task needs a proof (requires: proven): {grade.basis}"
+        told = f"The check passes, but this task needs a proof (requires: proven): {grade.basis}"
         finding = Finding("only_checked", CRITICAL, told)
     else:
         return verdict
@@ -175,7 +175,7 @@ def _own_files(work: "AttemptWork") -> Finding:
     """Return a warning that the command ran with the user's own uncommitted files, which no commit contains."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
-    return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
+    return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
 
 
 def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
@@ -243,7 +243,7 @@ def _broken(
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
-        told = f"{other.id} is completed, and its proof failed before this work as well: {check.command}"
+        told = f"{other.id} is completed, but its check already failed without this work: {check.command}"
         return Finding("failed_before", WARN, told, data)
     if proof_at(folder, work, check, stop).accepted:
         return None
@@ -405,5 +405,5 @@ def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> 
     words = ("sh", "-c", 'command -v -- "$1"', "sh", word)
     found = process.run(words, cwd=folder, env=environment, timeout_seconds=SECONDS_TO_LOOK)
     if found.exit_code != 0:
-        hint = "set the environment up (sh harness-init.sh), then run the same command again"
+        hint = "set up the environment (sh harness-init.sh), then run the same command again"
         raise ProgramMissing(f"the validation needs {word}, which is not installed", hint=hint)

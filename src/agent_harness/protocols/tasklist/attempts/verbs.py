@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange
 
 
-NO_CANDIDATE = "no git work tree with a commit here: validations run in the folder itself, and nothing is rolled back"
-GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
+NO_CANDIDATE = (
+    "this is not a git work tree with a commit: validations run in the folder itself, and nothing is rolled back"
+)
+GREEN_BEFORE = "the check already passed on the base commit, so it proves nothing"
 
 
 def validate(worker: "Worker", task_id: str) -> JsonObject:
@@ -501,8 +503,8 @@ def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationF
     }
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(worker, task, failure)
-    told = f"{task.id} is left to a person: {ran.basis}"
-    hint = f"a person answers: harness task accept {task.id} (it is done), or: harness task reset {task.id} (it is not)"
+    told = f"{task.id} waits for your decision: {ran.basis}"
+    hint = f"if it is done: harness task accept {task.id}; if it is not: harness task reset {task.id}"
     return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())
 
 

@@ -121,7 +121,7 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
         if nothing:
             raise won
         return won
-    raise Busy("other workers took every task that was looked at", hint="harness task claim")
+    raise Busy("other workers claimed every task that this worker tried", hint="harness task claim")
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
@@ -218,7 +218,11 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
         change.touch(held)
         return _answer(held, resumed=True)
     if held:
-        raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
+        raise Busy(
+            f"you already have {held.id} in progress: end it first",
+            hint=f"harness task complete {held.id}",
+            task_id=held.id,
+        )
     _refuse_others(worker, state, under_way, now)
     if under_way:
         leases.reap(change)
@@ -260,7 +264,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
             )
         if task.worktree == worker.tree_name and worker.git:
             refused = Refused(
-                f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
+                f"{task.claimed_by} is working on {task.id} in the same work tree ({worker.tree})",
                 hint="git worktree add ../another-folder  # and claim there",
                 owner=task.claimed_by,
             )
@@ -423,7 +427,7 @@ def _recover_first(worker: Worker, state: State) -> None:
 def _must_judge(task: Task) -> Busy:
     steps = ", ".join(str(each.step) for each in task.checkpoints_of_attempt)
     busy = Busy(
-        f"{task.id} was interrupted after step {steps}, and its files show no change: compare them with that",
+        f"{task.id} was interrupted after step {steps}, but its files are unchanged: check what was really done",
         hint=f"harness task recover {task.id} --decide resume  # or --decide fail",
         task_id=task.id,
     )

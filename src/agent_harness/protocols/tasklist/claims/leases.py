@@ -89,7 +89,8 @@ def bring_back(worker: SessionOwner) -> bool:
         was = session.record.get("renewed_at")
         _renew(session, change.now)
         change.note(
-            "WARN", f"the session of {session.owner} was renewed in the future ({was}); it ends in an hour at most"
+            "WARN",
+            f"the session of {session.owner} was renewed by a fast clock ({was}); it now expires within an hour",
         )
         change.touch()
 
@@ -111,7 +112,7 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     since, until = found.record.get("started_at"), found.record.get("expires_at")
     raise SessionHeld(
         f"another harness session is active (owner={found.owner}, since {since}, until {until})",
-        hint="harness session start --take-over && harness session end  # if no process works in it; else wait",
+        hint="harness session start --take-over && harness session end  # if no process uses that session; else wait",
         owner=found.owner,
         since=since,
         until=until,

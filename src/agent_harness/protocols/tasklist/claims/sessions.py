@@ -206,7 +206,7 @@ def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None
     def act(change: TaskListChange) -> JsonObject | None:
         found = change.state.halt
         if shown is not None and not _is_waiting(shown, change.state):
-            raise Superseded("That no longer waits for you", hint="harness status")
+            raise Superseded("The question that you answered is no longer open", hint="harness status")
         if found is not None:
             change.state.raw["halt"] = None
             change.touch()

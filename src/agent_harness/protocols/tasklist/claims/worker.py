@@ -220,7 +220,7 @@ class Worker:
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
-                    f"{task.id} was given to {task.claimed_by or 'somebody else'} under another token; "
+                    f"{task.id} is now claimed by {task.claimed_by or 'another worker'} under another token; "
                     "stop touching its files",
                     hint="harness task claim",
                 )

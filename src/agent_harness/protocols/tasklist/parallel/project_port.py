@@ -250,7 +250,7 @@ class TaskListProjectPort:
                 elif task.claimed_run is not None:
                     lifecycle.release(task)
                     task.raw.pop("landing", None)
-                    change.note("WARN", "given back: the run was killed", task=task.id)
+                    change.note("WARN", "released: the run was killed", task=task.id)
                     change.touch(task)
 
         self._change(act)
@@ -315,7 +315,7 @@ class TaskListProjectPort:
             lifecycle.keep_rescues(task, rescues)
             if how == ACCEPTED:
                 task.raw["landing"] = {"order": job, "commit": (result or {}).get("commit")}
-                change.note("WARN", "proven in its workspace; it waits to land", task=item)
+                change.note("WARN", "proven in its workspace; waiting to be merged", task=item)
             elif how == REJECTED:
                 placed = json_object((result or {}).get("task")) or {}
                 lifecycle.fail(task, "TASK_EXEC", str((result or {}).get("message")), change.now)
@@ -324,9 +324,7 @@ class TaskListProjectPort:
             else:
                 lifecycle.release(task)
                 task.raw.pop("landing", None)
-                why = (
-                    (result or {}).get("message") or (result or {}).get("reason") or "nothing came back of the attempt"
-                )
+                why = (result or {}).get("message") or (result or {}).get("reason") or "the attempt left no result"
                 change.note("WARN", f"given back: {why}", task=item)
             change.touch(task)
 
@@ -495,7 +493,7 @@ class TaskListProjectPort:
                     continue
                 proven.forget(self._layout, item)
                 lifecycle.reopen(task)
-                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and has landed; {why}"]
+                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and merged; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 

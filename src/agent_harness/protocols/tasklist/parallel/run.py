@@ -57,7 +57,7 @@ def run_parallel(
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
     assert workspace is not None
     if not workspace.exclude:
-        raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
+        raise UnsafeTree("the task list is outside this work tree", hint=f"cd {worker.layout.root}")
     before = settings_of(worker.store.read())
     publish.target_of(workspace.git, before.push, target)
     with interruption.watched(worker.store.paused) as stop:
@@ -159,7 +159,7 @@ def preview(
             settings=settings,
             own=workspace.exclude,
             items=items,
-            waits={task.id: f"it needs {_needed(state, task)}, which has not landed" for task in waits},
+            waits={task.id: f"it needs {_needed(state, task)}, which is not merged yet" for task in waits},
             most=most,
             limits={"max_tasks": most, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
             more={"push": shown_target(publish.target_of(workspace.git, settings.push, target))},
