@@ -230,7 +230,7 @@ def test_a_command_that_passed_before_is_named_everywhere(tmp_path: Path, isolat
     project.repo.write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
     assert (done["status"], done["proof"]["red_before"]) == ("completed", "green")
-    told = "WARN [task-001] validation: it passed on the code before as well, so that it proves nothing"
+    told = "WARN [task-001] validation: the check already passed on the base commit, so it proves nothing"
     assert any(told in line for line in project.log())
     found = status.read(project.layout)
     assert (found["green_before"], found["tasks"][0]["proof"]["red_before"]) == ([TASK], "green")
@@ -256,7 +256,7 @@ def test_a_pass_on_record_keeps_what_it_said_of_the_code_before(tmp_path: Path) 
     assert verbs.validate(worker, TASK)["red_before"] == "green"
     done = verbs.complete(worker, TASK)
     assert (done["validation"], done["proof"]) == (None, {"where": "worktree", "red_before": "green"})
-    assert len([line for line in project.log() if "passed on the code before" in line]) == 1
+    assert len([line for line in project.log() if "passed on the base commit" in line]) == 1
 
 
 def test_no_checkout_and_no_private_ref_is_left(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_the_stop_hook_names_the_way_out(lost: TaskListProject) -> None:
 def test_without_a_good_backup_a_person_is_asked(lost: TaskListProject) -> None:
     """Nothing is made up (tasklist.md 8)."""
     Path(lost.layout.backup).write_text("{ half")
-    for words, hint in (("status", "no backup"), ("init .", "to begin anew: rm ")):
+    for words, hint in (("status", "no backup"), ("init .", "to start a new list: rm ")):
         ran = lost.harness(*words.split(), "--json")
         assert (ran.code, hint in ran.json["error"]["hint"]) == (6, True), ran
     ran = lost.harness("task", "recover")
