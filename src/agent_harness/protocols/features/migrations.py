@@ -1,7 +1,9 @@
-"""Migration of state of another version: step by step after a backup, or refused.
+"""Migration of a project state that another harness version wrote.
 
-    1 → 2   test_baseline.json, from a run of the suite at HEAD if it is missing
-    2 → 3   timeout_count in session_state.json
+Older state is migrated step by step, after a backup, or refused.
+
+1 → 2   test_baseline.json, from a run of the suite at HEAD if the file is missing
+2 → 3   timeout_count in session_state.json
 
 Source: features.md section C, C45, C46.
 """
@@ -23,7 +25,9 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the schema of the state on disk; 1 if it does not say, ``None`` without a state (UAH-030)."""
+    """Return the schema number of the state on disk: 1 if the state has no number, ``None`` if there is no state
+    (UAH-030).
+    """
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -31,7 +35,10 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state and accept newer state, or raise ``Refused``, as ``compatibility:`` says (UAH-031..035)."""
+    """Migrate older project state and check newer state, as the ``compatibility`` settings say.
+
+    Raise ``Refused`` if the settings refuse the state's version (UAH-031..035).
+    """
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -48,7 +55,9 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` for state of a newer harness, or print a warning if the settings allow it."""
+    """Raise ``Refused`` if a newer harness wrote the project state; print a warning instead if the settings allow newer
+    state.
+    """
     found = stored_schema(project)
     if found is None or found <= NOW:
         return
@@ -65,7 +74,10 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the state to this schema, under the lock, and return the steps. Current state is not changed."""
+    """Migrate the project state to the current schema and return the old and new schema numbers and the backup's name.
+
+    The caller holds the project lock. State with the current schema is not changed.
+    """
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:
@@ -85,7 +97,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """Return the versions of the harness and of the project's state, and whether they fit (UAH-068)."""
+    """Return the harness version, the schema of the project's state, and whether a migration is needed (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -103,7 +115,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder beside itself, ignored by git; return the name (C46)."""
+    """Copy the state folder to a backup beside it, add the backup to git's ignore list, and return its name (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

@@ -1,4 +1,4 @@
-"""Opened project: its paths, settings, state and git, for every step of a session."""
+"""Opened feature project, with its paths, settings, state and git repository."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Print nothing."""
+    """Ignore a message; the default for ``Project.say``."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Objects that a step needs to work on one project."""
+    """Opened feature project: its root folder, paths, settings, state store and git repository."""
 
     root: Path
     layout: FeatureLayout
@@ -51,7 +51,7 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the project in ``root`` under these settings."""
+        """Return the feature project in folder ``root``, opened with these settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -63,11 +63,13 @@ class Project:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Top-level names that are never part of a snapshot, a candidate or a rescue."""
+        """Top-level names in the project that are never part of a snapshot, a candidate or a rescue."""
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the work tree as it is, on a private ref until the session is settled; return the commit."""
+        """Commit the current work tree on a private ref, which is kept until the session is finalized; return the
+        commit.
+        """
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -77,11 +79,11 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Return the tree of the present files, which no ref names."""
+        """Return the git tree of the current project files; no ref points to the tree."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the starts of agents for a feature, or for a name; ``None`` is the cleanup."""
+        """Return the start counter for a feature id or a named item; ``None`` stands for the cleanup session."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -107,7 +109,10 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` unless ``harness init`` was completed; ``Refused`` if its folder is not a folder."""
+        """Raise ``NotAProject`` unless the project is initialised.
+
+        Raise ``Refused`` if the state or log folder is not a folder, or the project is not the top of its repository.
+        """
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -1,31 +1,30 @@
-"""Questions for a person: their kinds, options and wording, and how one is stored until it is answered.
+"""Questions for the user: their kinds, options and wording, and how a question is stored until it is answered.
 
-    kind                    asked when                                               stops the runs
-    feature_stuck           too many sessions on one feature (E1)                    yes
-    verification_failed     a feature's claims were rejected too often (E4)          yes
-    app_broken              unfinished work leaves every known test failing (E5)     yes
-    landing_failed          proven work cannot be merged with the landed work        yes
-    attempt_lost            three sessions in a row returned no result               yes
-    head_red                the branch does not pass all proofs                      yes
-    landing_broken          merge candidates cannot be verified                      yes
-    budget_exceeded         a session ran over a budget (E7)                         yes
-    too_many_starts         an agent was started too often for one feature           yes
-    no_way_back             a session's checkpoint is gone from the repository       yes
-    environment             reset.sh could not bring the environment back (E6)       until the next check
-    dependency_cycle        features depend on each other in a cycle (E8)            until the next check
-    false_positives         features are marked as passing and tests fail (E9)       until the next check
-    claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
-    regression              a session broke tests and was rolled back (E3)           no: the next run tries again
-    dependency_regression   the same, and open features wait for broken ones         no: the next run tries again
-    large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
-    built_already           a feature's tests pass on the code before as well        its feature alone
-    protected_change        proven, except for changed protected files               its feature alone
+kind                    asked when                                                  stops all runs
+feature_stuck           too many sessions worked on one feature (E1)                yes
+verification_failed     a feature's claims were rejected too often (E4)             yes
+app_broken              unfinished work makes every known test fail (E5)            yes
+landing_failed          proven work cannot be merged with work merged earlier       yes
+attempt_lost            three sessions in a row returned no result                  yes
+head_red                the branch does not pass all checks                         yes
+landing_broken          merge candidates cannot be verified                         yes
+budget_exceeded         a session exceeded a budget (E7)                            yes
+too_many_starts         an agent was started too often for one feature              yes
+no_way_back             a session's checkpoint is missing from the repository       yes
+environment             reset.sh could not repair the environment (E6)              until a run finds it fixed
+dependency_cycle        features depend on each other in a cycle (E8)               until a run finds it fixed
+false_positives         features are marked as passing, but their tests fail (E9)   until a run finds it fixed
+claim_rejected          the harness rejected a claim (E2)                           no: the next run retries
+regression              a session broke tests and was rolled back (E3)              no: the next run retries
+dependency_regression   as regression, and open features depend on broken ones      no: the next run retries
+large_feature           a feature has too many verification steps (E10)             no: runs work on it unchanged
+built_already           a feature's tests already pass on the base commit           only work on its feature
+protected_change        the work is proven, but it changes protected files          only work on its feature
 
-Those that stop until the next check are facts that every run checks again: once they are fixed, by an answer or
-manually, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until
-the next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
-feature with it, until the answer. There may be several of these (``kept_candidates`` of the session state). Letters
-mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
+A question that stops no run is stored, shown by `harness status`, and can be answered until the next session makes it
+obsolete. The last two kinds keep the session's candidate on a private ref until the answer; several such questions can
+be pending (``kept_candidates`` of the session state). An option has the same letter in all questions (C11). Source:
+features.md section T, C11, C12, C35.
 """
 
 import re
@@ -69,13 +68,13 @@ STOPPING = frozenset(
         *("landing_failed", "attempt_lost", "head_red", "landing_broken"),
     }
 )
-"""Kinds that refuse every run until they are answered."""
+"""Question kinds that make the harness refuse every run until the user answers."""
 
 KEEPING = frozenset({"built_already", "protected_change"})
-"""Kinds about a candidate that is kept until the answer."""
+"""Question kinds for which the session's candidate is kept until the user answers."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Kinds that keep no run from starting; each run checks the others again."""
+"""Question kinds that do not prevent a run from starting."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -114,7 +113,7 @@ MEANT = {
     "accept-change": "the kept work is verified again with these files allowed to change, then accepted if it holds",
     "reject": "the kept work is rejected, it stays in a rescue; the next run tries {features} again",
 }
-"""Meaning of an option, in a line; ``{features}`` are those that the question is about."""
+"""One-line meaning of each answer option; ``{features}`` stands for the features that the question is about."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
@@ -133,41 +132,41 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "skip": "Mark {features} as skipped, unblock dependents",
     },
 }
-"""Meaning of an option for one kind of question, if it differs."""
+"""Meanings of answer options that differ for one kind of question."""
 
 
 def option_line(asked: Question, option: str) -> str:
-    """Return the label of an option and its meaning; the word alone for an unknown one."""
+    """Return the label and the meaning of an answer option; only the word for an unknown option."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """Return the meaning of an option; an empty text for an unknown one."""
+    """Return the meaning of an answer option; an empty text for an unknown option."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """Return the option's letter, the one in brackets of its label."""
+    """Return the letter of an answer option: the letter in brackets in the option's label."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a question as it is stored."""
+    """Return a new question record with its kind, message, options and facts."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if runs end with this question; one of an unknown kind does."""
+    """Return True if the question stops all runs; a question of an unknown kind does."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question, one option per line with its meaning (UAH-402), and the command that answers it.
+    """Return the question, one option per line with its meaning (UAH-402), and the command that answers the question.
 
-    The command names the feature if another question of ``among`` would be answered first.
+    The command includes the feature id if another question in ``among`` would be answered first.
     """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
@@ -180,8 +179,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
     """Return the pending questions, in the order in which they are answered.
 
-    A stored question that stops the runs, the present dependency cycle of features.json, those about kept candidates,
-    any other stored one. A stored cycle that is gone is not a question.
+    The order: a stored question that stops the runs, a dependency cycle in the current features.json, questions about
+    kept candidates, any other stored question. A stored cycle that no longer exists is not returned.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -190,14 +189,17 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the pending question that a run prints in full: about its own features, unless another one stops all."""
+    """Return the pending question that a run prints in full.
+
+    The first question if it stops all runs; otherwise, if possible, a question about a feature in ``worked_on``.
+    """
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return the question about the first dependency cycle in features.json now (E8), or None."""
+    """Return the question about the first dependency cycle in the current features.json (E8), or None."""
     found = records.cycles(document)
     if not found:
         return None
@@ -207,7 +209,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store the question until it is answered; the same question is asked once."""
+    """Store the question until it is answered, and log an event; do nothing if the same question is stored already."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -217,9 +219,9 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drop a question that every run checks again, or that the next session answers; call this before the session.
+    """Drop the stored questions that the next session checks again or makes obsolete. Call this before each session.
 
-    The one about a large feature stays until it is answered or the feature is done.
+    A question about a large feature stays until it is answered or the feature is done.
     """
     state = project.store.state()
     asked = state.question
@@ -242,7 +244,7 @@ def forget(project: "Project") -> None:
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Drop the question about this feature's kept candidate, and the ref that kept it; rolled-back work stays."""
+    """Drop the question about this feature's kept candidate, and delete the candidate's ref; rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -255,32 +257,34 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the harness's ref that keeps the candidate; None for any other name, such as a branch."""
+    """Return the harness's ref of the kept candidate; None if the question refers to any other ref, such as a
+    branch.
+    """
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` while a question that stops the runs waits for its answer."""
+    """Raise ``Escalated`` if a question that stops the runs is pending."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the event of a question; its kind is a separate member beside the event's own type."""
+    """Return the log event for a question; the question's kind is stored in the separate member ``kind``."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` while a kept candidate, or the one of this feature, waits for an answer."""
+    """Raise ``Escalated`` if a kept candidate, of this feature or with no feature given of any, waits for an answer."""
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the command that gives this answer."""
+    """Return the command that answers the question with this option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
@@ -289,7 +293,7 @@ def command(asked: Question, option: str) -> str:
 def hint(asked: Question) -> str:
     """Return a command that answers a question, ready to paste, with the other answers in a comment.
 
-    It is the retry if there is one: a person who pastes without reading ends and skips nothing.
+    The answer is ``retry`` if that option exists, so that a user who pastes without reading ends and skips nothing.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
@@ -298,12 +302,14 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the option that names the feature of a question, for a command."""
+    """Return the ``--feature`` option for the answer command; empty unless the question keeps a candidate."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the option that a person names by its number, letter or word; raise ``UsageError`` for anything else."""
+    """Return the answer option for a number, letter or word that the user typed; raise ``UsageError`` for anything
+    else.
+    """
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

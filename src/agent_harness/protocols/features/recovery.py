@@ -1,4 +1,4 @@
-"""Recovery of a session that a dead harness left open: one table, by the phase that was reached.
+"""Recovery of a session that a killed harness left open: a table with one row for each session phase.
 
 Source: features.md C56, UAH-003.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the table: the state that the interrupted phase left, and the step that recovers it."""
+    """Row of the recovery table: the state that an interrupted phase leaves, and the step that recovers the session."""
 
     phase: str
     left_behind: str
@@ -57,6 +57,8 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the row for a phase; an unknown phase is treated like a running agent, the most careful row."""
+    """Return the recovery row for a session phase. An unknown phase gets the most careful row, that of a running
+    agent.
+    """
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])

@@ -1,7 +1,7 @@
-"""State files of a feature project: atomic writes below one lock, append-only logs.
+"""Store for the state files of a feature project: atomic writes under one lock, and append-only logs.
 
-This module is at the bottom of the protocol: it knows files, not git, agents or verification. Source: features.md
-sections F-H, C31.
+This module is the lowest layer of the protocol: it knows files, but not git, agents or verification. Source:
+features.md sections F-H, C31.
 """
 
 import os
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
-"""Logs that could not be replaced if they were lost."""
+"""Names of the logs that could not be recreated if they were lost."""
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; nothing if it cannot be read, or is far too large."""
+    """Return the content of a file; empty bytes if the file cannot be read or is too large."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -37,9 +37,10 @@ def _content(path: str) -> bytes:
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the record in a file or else in its backup; ``None`` if it is missing.
+    """Return the JSON record in a file, or in the file's backup if the file is damaged; ``None`` if the file is
+    missing.
 
-    Raise ``StateDamaged`` if both are bad.
+    Raise ``StateDamaged`` if the file is damaged and the backup cannot be read.
     """
     try:
         return files.read_json(path)
@@ -54,7 +55,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for one row in ten, by its content alone."""
+    """Return True for about one row in ten; the decision depends only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -66,14 +67,14 @@ OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
 CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
-"""Claims of a run with several agents, in the project's state folder outside the project."""
+"""Path of the claims file of a run with several agents, below the project's state folder outside the project."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """State files of one project."""
+    """Store for the state files of one feature project."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store; ``read_yaml`` reads a costs file that a person has rewritten in another style than JSON.
+        """Open the store. ``read_yaml`` reads a costs file that a person has rewritten as YAML that is not JSON.
 
-        ``by`` is named by every event, if given.
+        If ``by`` is given, every event contains this name.
         """
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
@@ -98,7 +99,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Return features.json; raise ``StateDamaged`` if it is missing or does not parse."""
+        """Return the content of features.json; raise ``StateDamaged`` if the file is missing or cannot be parsed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -112,52 +113,52 @@ class FeatureStore:
     # -- session state -------------------------------------------------------------------------------------------
 
     def initialised(self) -> bool:
-        """Return True if ``init`` was completed here."""
+        """Return True if `harness init` was completed in this project."""
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json over the defaults of a new project."""
+        """Return the session state, with the defaults of a new project for members missing in session_state.json."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
-        """Replace session_state.json."""
+        """Replace session_state.json with this session state."""
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Replace these members of session_state.json; return the new state."""
+        """Replace these members of session_state.json and return the new session state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
 
     def stored_state(self) -> "JsonObject":
-        """Return session_state.json as it is on disk, without any default."""
+        """Return the content of session_state.json as it is on disk, without defaults."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """Return test_baseline.json over an empty one."""
+        """Return the test baseline from test_baseline.json, with defaults for missing members."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
-        """Replace test_baseline.json."""
+        """Replace test_baseline.json with this baseline."""
         self.write(self.layout.baseline, baseline.record)
 
     def file_sizes(self) -> "JsonObject":
-        """Return file_sizes.json, or an empty object."""
+        """Return the content of file_sizes.json; an empty object if the file is missing."""
         return self._read(self.layout.file_sizes)
 
     def quality(self) -> "JsonObject":
-        """Return quality.json, or an empty object."""
+        """Return the content of quality.json; an empty object if the file is missing."""
         return self._read(self.layout.quality)
 
     def issues(self) -> "JsonObject":
-        """Return github_issues.json, or an empty object if it is missing or unreadable."""
+        """Return the content of github_issues.json; an empty object if the file is missing or unreadable."""
         try:
             return files.read_json(self.layout.github_issues)
         except (OSError, StateDamaged):
             return {}
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml; its JSON part is read here, anything else by ``read_yaml``."""
+        """Return the costs from costs.yaml, parsed as JSON or, if that fails, with the ``read_yaml`` function."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -169,7 +170,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace one state file atomically, keep the previous version, and remember the new content."""
+        """Replace one state file atomically, keep the previous version as a backup, and remember the new content."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -184,14 +185,14 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with the command that restores the last whole version."""
+        """Return the error with a hint: the command that restores the backup, or the file to fix manually."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
         return error
 
     def sweep(self) -> None:
-        """Remove the files that killed writers left beside the state files. Call it under the lock."""
+        """Remove temporary files that killed processes left beside the state files. Call this under the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -199,7 +200,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the state files as they are now; ``tampered`` compares with this."""
+        """Remember the current content of the state files, so that ``tampered`` can detect later changes."""
         held = {}
         for path in self._guarded():
             try:
@@ -210,7 +211,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the histories before an agent works to where it cannot write."""
+        """Copy the history logs to a folder where the agent cannot write. Call this before an agent starts."""
         import shutil
 
         for name in HISTORIES:
@@ -222,9 +223,9 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore histories that no longer begin as they did before the agent worked; return their names.
+        """Restore history logs whose earlier content the agent changed, and return the names of the restored logs.
 
-        Later rows follow the restored ones. Each file is read once.
+        New rows of a changed log are appended to the restored log.
         """
         found = []
         for name in HISTORIES:
@@ -241,14 +242,14 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """Restore the state files that differ from what the harness wrote; return their names."""
+        """Restore the state files that differ from what the harness wrote, and return their names."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Restore a file to its content (``None``: missing), also if a link or a folder replaced it.
+        """Restore a file to the expected content (``None``: delete the file), even if a link or a folder replaced it.
 
-        Return True if it had changed.
+        Return True if the file had changed.
         """
         try:
             found = files.read_bytes(path)
@@ -273,9 +274,9 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find the folder for records that no agent may rewrite.
+        """Find or create the state folder that no agent can write to.
 
-        Return a note for the person if it is not the usual one.
+        Return a note for the user if the folder is not the usual one.
         """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
@@ -289,25 +290,30 @@ class FeatureStore:
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Return the path of a session's present step; ``None`` if no folder outside the project can be written."""
+        """Return the path of the file with the session's current step; ``None`` without a writable folder outside the
+        project.
+        """
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the session that is, or was, running here, as the harness itself recorded it outside the project."""
+        """Return the record of the running or interrupted session that the harness stored outside the project, or
+        None.
+        """
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folders that git and the record need, whatever the agent put there."""
+        """Restore the folder of the session copy inside the git folder, in case an agent replaced the folder."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the copy in the project, which anybody may have written; ``None`` if there is none.
+        """Return the session record's copy inside the project, which any process may have changed; ``None`` if there is
+        none.
 
-        An unreadable copy counts as an empty one.
+        An unreadable copy is returned as an empty object.
         """
         try:
             return _read_or_backup(self.layout.session_copy)
@@ -315,7 +321,7 @@ class FeatureStore:
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Record the running session; durable before this returns."""
+        """Record the running session; the record is durable before this method returns."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -324,7 +330,9 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove the record of the session: all of its effects are on disk. The trusted record goes last."""
+        """Delete the session's records once all effects of the session are on disk; the trusted record is deleted
+        last.
+        """
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -335,14 +343,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the histories: no agent is running any more."""
+        """Delete the copies of the history logs. Call this when no agent is running."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Move an unusable record out of the way; return its new path."""
+        """Rename an unusable session record and return its new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -354,7 +362,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a live or dead parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return the claims of a live or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -364,7 +372,9 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims of a dead run with several agents: ``workers``, ``branch``, ``items``; or None."""
+        """Return the claims that a killed run with several agents left: ``workers``, ``branch``, ``items``; None if
+        there are none.
+        """
         found = self.claims_of_run()
         if not found:
             return None
@@ -382,7 +392,7 @@ class FeatureStore:
     # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
-        """Return proven.json, or an empty object if it is missing or unreadable."""
+        """Return the content of proven.json; an empty object if the file is missing or unreadable."""
         path = self._trusted(PROVEN)
         try:
             return files.read_json(path) if path else {}
@@ -390,9 +400,9 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the list in which only features pass that the harness has accepted, or a person has marked.
+        """Return the feature list with ``passes`` only for features that the harness accepted or a person marked.
 
-        An agent can write the file; a project that the harness has not seen yet is trusted.
+        An agent can edit features.json. A project without proven.json is trusted as it is.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -402,28 +412,28 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json; without a folder for it, the next run asks the suite instead."""
+        """Replace proven.json. Without a folder for the file, the next run runs the test suite instead."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Return the path of the list of installed packages before a session.
-
-        ``None`` without a folder outside the project.
+        """Return the path of the list of packages installed before the session; ``None`` without a folder outside the
+        project.
         """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the undo that is being carried out; ``None`` without a folder outside the project."""
+        """Return the path of the record of an undo in progress; ``None`` without a folder outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdicts (``session/ledger.py``): in the project if no folder outside can be written.
+        """Return the path of the verdict ledger; the path is in the project if no folder outside the project is
+        writable.
 
-        Without ``make``, for reading, nothing is created.
+        If ``make`` is False, no folder is created.
         """
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
@@ -434,7 +444,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the pause that a person has asked for, or None; an unreadable request counts as one."""
+        """Return the requested pause, or None; an unreadable pause file also means a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -444,7 +454,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Request a pause, or withdraw it."""
+        """Store a request to pause, or delete the request if ``record`` is None."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -455,9 +465,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Write one line to events.jsonl, unless its level is below the configured floor (C44).
+        """Append an event to events.jsonl, unless its level is below the configured level (C44).
 
-        With the floor at ``routine``, one in ten of the routine events is kept: always the same ones.
+        If the configured level is ``routine``, about one in ten routine events is kept, selected by content.
         """
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
@@ -465,24 +475,26 @@ class FeatureStore:
             self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
-        """Write one JSON line with a time stamp to a log of the project."""
+        """Append one JSON line with a time stamp to a project log."""
         files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """Return the last rows of a log; the cost does not grow with the log."""
+        """Return the last rows of a log, without reading the whole log."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return the number of the next session: one without a record, even if a person restored an older state."""
+        """Return the number for the next session. No recent session has this number, even if an older state was
+        restored.
+        """
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
-        """Return the numbers of the last few sessions with a record in sessions.jsonl."""
+        """Return the session numbers in the last five rows of sessions.jsonl."""
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """Return the job of each feature in the answer of ``left_by_run``."""
+    """Return the job of each feature in the result of ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

@@ -1,1 +1,1 @@
-"""Actions of people on a project: verify, hand off, abort, answer questions, check its health, maintain it."""
+"""User actions on a project: verify, hand off, abort, answer questions, check its health, maintain it."""

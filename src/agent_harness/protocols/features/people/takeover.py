@@ -1,6 +1,6 @@
-"""Hand-off of the project to a person, take-back, abort, and a new beginning, here or in a clone.
+"""Hand-off of a project to the user, take-back, abort, and new state after an abort or in a clone.
 
-An abort moves the state aside; commits, logs and costs stay. The content of git is enough to continue. Source:
+An abort moves the state aside; commits, logs and costs stay. The committed files are enough to continue. Source:
 features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
 """
 
@@ -25,7 +25,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project off: no session starts until `harness takeback`. Repeating it changes nothing."""
+    """Hand the project to the user: no session starts until `harness takeback`. A repeated call changes nothing."""
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -45,9 +45,9 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Take the project back from a person: verify their work, and ask them whether it counts.
+    """Return a handed-off project to the harness: verify the user's work, and ask which features to mark as passing.
 
-    They are asked about every open feature whose tests pass now, whichever of them was in progress.
+    The user is asked about every open feature whose tests pass now.
     """
     state = project.store.state()
     handed = state.handoff
@@ -96,7 +96,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if an open feature has tests, and all of them pass in this run of the suite."""
+    """Return True if the feature is open and has tests, and all its tests pass in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -104,7 +104,7 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Return True if the harness's own run of the feature's tests passes, and nothing older is broken."""
+    """Return True if the feature's tests pass in a run by the harness and no baseline test is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} is passing already.")
@@ -135,7 +135,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, hand its work off, and move the state aside; the person has confirmed."""
+    """End the running session, recover its work, and move the project's state aside. The caller asks the user first."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -150,7 +150,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``. The caller holds the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -167,7 +167,7 @@ def clear_state(project: Project) -> JsonObject:
 
 
 def was_aborted(project: Project) -> bool:
-    """Return True if an abort has moved the state of the project aside."""
+    """Return True if an abort has moved the project's state aside."""
     try:
         names = os.listdir(project.layout.state_dir)
     except OSError:
@@ -176,7 +176,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if there is a project without its state, as after an abort and in a fresh clone."""
+    """Return True if the folder contains a project without state, as after an abort or in a fresh clone."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -186,7 +186,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if a run may begin anew by itself: nothing was lost here, since there has never been a state."""
+    """Return True if a run may create new state without asking, because the project folder never had any state."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -194,10 +194,10 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Make new state from features.json, a run of the suite at HEAD, and the sessions in the logs and the progress log.
+    """Create new state from features.json, a suite run at HEAD, and the session numbers in the logs.
 
-    Features that are marked as passing must pass; raise ``Escalated`` (E9) if they do not. Raise ``Refused``, with the
-    state as it was, if the suite cannot be run although features are marked.
+    Raise ``Escalated`` if features are marked as passing but their tests fail (E9). Raise ``Refused``, with the state
+    unchanged, if features are marked as passing but the suite cannot be run.
     """
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
@@ -230,7 +230,7 @@ def begin_anew(project: Project) -> JsonObject:
 
 
 def suite_at_head(project: Project) -> Suite:
-    """Return the result of the whole suite at HEAD."""
+    """Run the whole test suite at HEAD and return its result; raise ``Refused`` if there is no commit."""
     commit = project.git.head()
     if commit is None:
         raise Refused("The repository has no commit yet", hint="git commit")
@@ -238,7 +238,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write baseline, file sizes and session state of HEAD; the state itself is written last."""
+    """Write a new test baseline, file sizes and session state for HEAD; the session state is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,1 +1,1 @@
-"""Publishing: pushes, held back until work is accepted, retried after a rebase; issues on GitHub."""
+"""Publishing: pushes after work is accepted, with a retry after a rebase, and mirrored issues on GitHub."""

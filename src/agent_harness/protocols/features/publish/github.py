@@ -1,8 +1,8 @@
-"""Issues on GitHub through PyGithub: few calls, retried if that can help, every refusal in one line.
+"""GitHub issues through PyGithub, with retries where a retry can help; each failure is reported in one line.
 
-``Tracker`` is the mirror's interface to a tracker of issues: five calls. The library comes with the extra ``github``
-and is imported when a tracker is made. ``GITHUB_API_URL`` names another GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds
-the token. Source: features.md UAH-383..386, C28.
+``Tracker`` is the mirror's interface to an issue tracker. PyGithub comes with the extra ``github`` and is imported only
+when a tracker is created. ``GITHUB_API_URL`` sets another GitHub server; ``GH_TOKEN`` or ``GITHUB_TOKEN`` contains the
+token. Source: features.md UAH-383..386, C28.
 """
 
 import re
@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """Issue as the tracker has it."""
+    """Issue in the issue tracker."""
 
     number: int
     is_open: bool
@@ -26,18 +26,18 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """Tracker of issues; every call raises ``HarnessError`` if it fails."""
+    """Interface to an issue tracker; every method raises ``HarnessError`` on failure."""
 
     def issues(self) -> list[Issue]:
-        """Return every issue that carries the label of the harness, open or closed."""
+        """Return every issue with the harness's label, open or closed."""
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if it is gone."""
+        """Return the issue with this number; ``None`` if the issue no longer exists."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """Return a new open issue, or the one that an unanswered try has already made."""
+        """Create an issue and return it. If an earlier try got no answer but created the issue, return that issue."""
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
@@ -45,7 +45,7 @@ class Tracker(Protocol):
         ...
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment."""
+        """Add a comment to an issue."""
         ...
 
 
@@ -69,7 +69,7 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name``, also from an address; raise ``ConfigurationError`` if the text is neither."""
+    """Return ``owner/name`` from a repository name or URL; raise ``ConfigurationError`` for any other text."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -77,12 +77,12 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issues of one repository that carry the label of the harness."""
+    """Issue tracker of one GitHub repository, for issues with the harness's label."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Open the tracker without a call to GitHub.
+        """Create the tracker without calling GitHub.
 
-        Raise ``ToolMissing`` without the library; ``HarnessError`` without a token.
+        Raise ``ToolMissing`` if PyGithub is not installed, and ``HarnessError`` if no token is set.
         """
         self._name = repository
         self._say = say
@@ -109,7 +109,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue that carries the label, open or closed, without pull requests."""
+        """Return every issue with the harness's label, open or closed, without pull requests."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -118,9 +118,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return issues with their texts for an import, oldest first, with all of these labels, without pull requests.
+        """Return the issues that have all of these labels, with their texts, oldest first, for an import.
 
-        Closed ones are included if ``closed`` is set.
+        Pull requests are left out. Closed issues are included if ``closed`` is True.
         """
 
         def ask() -> list[JsonObject]:
@@ -143,7 +143,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if it was deleted, or moved to another repository (with another number)."""
+        """Return the issue with this number; ``None`` if the issue was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -157,7 +157,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Return a new open issue; after a try without an answer, the issue that this try has made."""
+        """Create an issue and return it. If an earlier try got no answer but created the issue, return that issue."""
         tries = 0
 
         def ask() -> Issue:
@@ -174,18 +174,18 @@ class GitHubTracker:
         return next((_issue(each) for each in newest[:30] if last_line(each.body or "") == mark), None)
 
     def set_open(self, number: int, *, is_open: bool) -> None:
-        """Close an issue as completed, or reopen it."""
+        """Close an issue as completed, or reopen the issue."""
         state, reason = ("open", "reopened") if is_open else ("closed", "completed")
         self._tried(lambda: self._repository.get_issue(number).edit(state=state, state_reason=reason))
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment."""
+        """Add a comment to an issue."""
         self._tried(lambda: self._repository.get_issue(number).create_comment(text))
 
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Return the answer; raise ``HarnessError`` when a retry cannot help or there were too many."""
+        """Return the result of ``ask``; raise ``HarnessError`` if a retry cannot help or all tries failed."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -209,7 +209,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if another try can help; seconds if GitHub says how long to wait."""
+        """Return True if another try can help, or the number of seconds if GitHub says how long to wait."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -248,7 +248,9 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the seconds that a refusal asks to wait; ``None`` if it is not a limit that ends by waiting (UAH-383)."""
+    """Return the wait in seconds that a refused request requires; ``None`` if the refusal is not a rate limit
+    (UAH-383).
+    """
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -264,7 +266,7 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not empty, or an empty text."""
+    """Return the last line of a text that is not empty; an empty text if there is none."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

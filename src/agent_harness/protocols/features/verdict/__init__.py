@@ -1,1 +1,1 @@
-"""Verification of claims: the agent's claims, the ruling on them, and the features that the harness has proven."""
+"""Verification of claims: the agent's claims, the rulings on claims, and the features that the harness has proven."""

@@ -1,7 +1,7 @@
-"""Judge of a project: asks verification about a commit, and translates its answer into the words of the protocol.
+"""Judge of a feature project: runs verification on a commit and returns the result in terms of feature projects.
 
-Everything that the tests need (interpreter, runner, environment) is resolved when the judge is made, before the agent
-starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
+The interpreter, test runner and environment that the tests need are resolved when the judge is created, before the
+agent starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
 """
 
 import ast
@@ -50,7 +50,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Facts about an accepted candidate."""
+    """Test, lint and file-size results of an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -63,7 +63,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Ruling: accepted with its proof; or rejected, with the reason and the output."""
+    """Ruling on a claim: accepted, with the proof, or rejected, with the reason and the output."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -85,16 +85,16 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """Return the ruling on a claim that the agent may repair."""
+        """Return a rejection that the agent may repair."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":
-        """Return the same ruling for another commit of the same tree."""
+        """Return a copy of this ruling for another commit with the same tree."""
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
 Versions = tuple[ast.Module | None, ast.Module | None]
-"""Syntax of a file before and after; ``None`` if it was missing or unreadable."""
+"""Syntax trees of a file before and after the session; ``None`` if a version is missing or unreadable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +111,14 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why it does not count as built; ``None`` if the proof is complete."""
+        """Reason why the evidence that the feature was built before is incomplete; ``None`` if it is complete."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
-        """Lines of the proof for a person, by the ids of tests."""
+        """Evidence lines for the user, with the ids of the tests."""
         rows = []
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
@@ -134,7 +134,7 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return lines about older test files with fewer assertions than before, in numbers that a person can look up."""
+    """Return one line, with both numbers, for each existing test file that has fewer assertions than before."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -159,10 +159,10 @@ FIXABLE = PROTECTED | {
     "link_leads_out",
     "test_emptied",
 }
-"""Findings that the agent may fix in the same session; any other CRITICAL one is rolled back at once (C03).
+"""Codes of findings that the agent may fix in the same session; for other critical findings, the work is rolled back
+(C03).
 
-A broken rule that the agent can keep is named in the next turn. If a change of protected files is the only objection, a
-person is asked first.
+If a change of protected files is the only objection, the harness first asks the user.
 """
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -177,7 +177,7 @@ MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Result of the whole suite on one commit."""
+    """Result of the whole test suite on one commit."""
 
     passing: frozenset[str]
     failing: frozenset[str]
@@ -189,7 +189,7 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """Result of the suite on work that is handed off."""
+    """Result of the test suite on unfinished work that a later session continues."""
 
     red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
     failing: tuple[str, ...] = ()  # tests of the feature itself
@@ -197,7 +197,7 @@ class Unfinished:
 
 
 class Judge:
-    """Judge of the commits of one project; made before the agent starts."""
+    """Judge of one project's commits; created before the agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
@@ -224,9 +224,10 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages at the start of an agent: tests have to run with these.
+        """Record the installed packages before an agent starts, and accept allowed package changes after the session.
 
-        The agent's changes to them stay changes in later sessions, except those that ``may_change`` releases.
+        The tests must run with the recorded packages. Other changes that the agent makes to packages are still reported
+        as changes in later sessions, unless ``may_change`` allows them.
         """
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
@@ -234,14 +235,14 @@ class Judge:
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Accept the installed packages as known, except changes of an agent that nobody has released."""
+        """Record the installed packages as known, except changes by an agent that ``may_change`` does not allow."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
     def suite(self, commit: str) -> Suite:
-        """Run the whole suite on a commit."""
+        """Run the whole test suite on a commit and return the result."""
         run = execution.run_tests(
             self._project.git,
             commit,
@@ -253,13 +254,13 @@ class Judge:
         return _suite(run)
 
     def suite_of_tree(self) -> Suite:
-        """Run the whole suite on the work tree; nothing is changed."""
+        """Run the whole test suite on the work tree and return the result; change nothing in the project."""
         with self.tree() as commit:
             return self.suite(commit)
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the work tree, on a private ref until the end of the block."""
+        """Yield a commit of the current work tree; the commit is on a private ref until the block ends."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -272,7 +273,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Return the linter's findings on a commit; none without a linter."""
+        """Return the linter's findings on a commit; without a linter, a result that says so."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -283,11 +284,11 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Return which of these tests fail again in another run of the suite (C62)."""
+        """Run the test suite again, and return which of these tests do not pass (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Return the suite's result on the unfinished work, on the commit that it would become (C15)."""
+        """Return the test results of the session's unfinished work, measured on a candidate commit (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -299,7 +300,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run `harness verify`: one feature's tests on a checkout of the work tree; nothing is changed."""
+        """Run one feature's tests on a checkout of the work tree, print and return the results; change no status."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -331,7 +332,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Return the ruling on a claim of the session's feature; every step is reported when it is known."""
+        """Return the ruling on the claim that the session's feature is done; each step is printed when it ends."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -342,9 +343,10 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Return the ruling on a kept candidate: the subject of ``asked`` is allowed, all other rules hold.
+        """Return the ruling on a kept candidate; what the question ``asked`` is about is allowed, and all other rules
+        apply.
 
-        The whole suite runs in any case. For work that was built already, its evidence is returned too.
+        The whole suite always runs. For work that was built before, also return the evidence.
         """
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
@@ -354,9 +356,10 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that somebody has marked is not proven at this commit, or ``None``.
+        """Return why a feature that is marked as passing is not proven at this commit; ``None`` if there is no reason.
 
-        Its work is all since the last commit in which it was not marked; without such a commit, nothing is verified.
+        The feature's work is everything since the last commit in which the feature was open. If there is no such
+        commit, nothing is verified.
         """
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
@@ -381,9 +384,10 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Return the verdict on proven features that were combined, by the whole suite; ``check`` is the port's.
+        """Return the verdict on a merge of several proven features, by the whole suite; ``check`` comes from the
+        project port.
 
-        The red proof and the mutants of each of them have been checked where it was proven.
+        The red proof and the mutants of each feature were checked when the feature was proven.
         """
         config = self._project.config
         return judge.judge(
@@ -413,7 +417,7 @@ class Judge:
         )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
-        """Return True if the feature was in this commit, and not marked as passing."""
+        """Return True if the feature exists in this commit and is not marked as passing there."""
         try:
             listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
             found = FeatureList(listed).by_id(feature_id)
@@ -525,9 +529,10 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return the ruling on work that changes protected files: a question if all else holds once these may change.
+        """Return the ruling on work that changes protected files: a question if the changed files are the only problem.
 
-        If the agent has to fix other findings, it is told of both: a person is asked once only the files are left.
+        If there are other findings that the agent can fix, the ruling reports both; the user is asked when they are
+        fixed.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
@@ -568,20 +573,22 @@ class Judge:
         )
 
     def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """Return a test file's syntax before the session and in the candidate; None if it is not Python."""
+        """Return a test file's syntax trees before the session and in the candidate; None for a version that is not
+        Python.
+        """
         return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if none of the tests of this file, or below this id, could fail."""
+        """Return True if no test in this file, or below this test id, has an assertion that could fail."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's result with older versions of these files, which shows the purpose of their change."""
+        """Return the suite's result with the base versions of these files, to show why the agent changed them."""
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,
@@ -600,8 +607,8 @@ class Judge:
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
         """Return the evidence that a feature whose tests pass in this verdict was built before the commit ``before``.
 
-        Its test file of that time (or else of the plan) did not pass: it was a placeholder. Better evidence: the
-        present tests fail on the code from when the feature was planned.
+        The feature's test file at ``before``, or when the feature was planned, must not have passed: it was a
+        placeholder. The evidence is better if the current tests fail on the code from when the feature was planned.
         """
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
@@ -633,19 +640,21 @@ class Judge:
         return replace(found, red_at=planned, red=red) if red and run.report else found
 
     def _product_changes(self, feature: Feature, verdict: Verdict) -> tuple[str, ...]:
-        """Return the paths in which the candidate differs from its base, without tests and the progress log."""
+        """Return the paths that the candidate changes, without tests, features.json and the progress log."""
         ours = {self._project.features_name, self._project.progress_name}
         paths = [change.path for change in self._project.git.changed_paths(verdict.base, verdict.candidate)]
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit in the history of this one that has the feature's test file, or None."""
+        """Return the first commit in this commit's history that contains the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's tests of one commit; ``None`` if it has no such file."""
+        """Run the feature's tests on a commit; return ``None`` if the commit does not contain the feature's test
+        file.
+        """
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
@@ -653,9 +662,9 @@ class Judge:
         return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Keep the output of each failed step, and of the proof in any case.
+        """Save the output of each failed step, and of the feature's proof in any case.
 
-        Return the paths by step, below the project.
+        Return the paths of the output files by step, relative to the project.
         """
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
@@ -677,7 +686,7 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """Return the verdict for the ledger; the session adds its own facts."""
+        """Return the ledger entry for a verdict; the session adds its own data."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -702,11 +711,13 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """Return the grade of an accepted feature: proven, unless a person has set ``requires_red`` to false."""
+        """Return the grade of an accepted feature, such as proven or checked."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the linter's findings on the candidate, and by kind those that the commit before did not have."""
+        """Return the linter's findings on the candidate, and the number of new findings by kind compared with the base
+        commit.
+        """
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
             return None, {}
@@ -755,19 +766,19 @@ class Judge:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
-        """Return the features whose own test file holds one of the broken tests."""
+        """Return the ids of the features whose test file contains a broken test."""
         files = {i.split("::", 1)[0] for i in regressions}
         found = under_way.features.features
         return tuple(f.id for f in found if f.test_path in files)
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the warnings about a candidate that is accepted if the files may change, without those about the files."""
+    """Return the warnings about a candidate, without the findings about protected files."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
-    """Return the ledger's name for the item of a session."""
+    """Return the name of the session's item in the ledger: the feature id, or ``cleanup``."""
     return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
 
 
@@ -787,7 +798,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Report of each step of a verdict when it is known (UAH-046)."""
+    """Printer of each verification step as it ends (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say
@@ -805,7 +816,7 @@ class _Steps:
         }
 
     def on_step(self, step: str, state: str, run: Run | None) -> None:
-        """Print one line for each step that has ended."""
+        """Print one line for each verification step that has ended."""
         if state == "started":
             self._began(step)
         name = self._names.get(step)

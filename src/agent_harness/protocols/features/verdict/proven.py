@@ -1,13 +1,13 @@
-"""Features that the harness itself has accepted: nothing else counts as proven, regardless of features.json.
+"""Features that the harness has accepted. No other feature counts as proven, whatever features.json says.
 
-``proven.json``, outside the project, lists them with the commit that holds them all. A feature may be marked as passing
-without being in that list: a person or an agent edited the file, or the project was moved or copied. Such a feature,
-and one whose commit is no longer part of the history, is trusted only after the suite has run at HEAD and its own tests
-have passed there. If sessions have run here before, its work is also verified like a session's, from the commit in
-which it was not marked yet. A leftover process of an agent could have set the mark.
+``proven.json``, outside the project, contains these features and a commit that includes their work. A feature can be
+marked as passing without being listed, for example if a person or an agent edited features.json, or the project was
+moved. Such a feature is trusted only after the suite has run at HEAD and the feature's tests passed. This also applies
+if the listed commit is no longer in the history. If sessions have run here before, the feature's work is also verified
+like a session's work, because a leftover process of an agent could have marked the feature.
 
-An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation that names the
-feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
+An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation and is reported
+with the feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
 import json
@@ -24,9 +24,9 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise if a feature is marked as passing that nobody has proven and whose tests do not pass.
+    """Raise an error if a feature is marked as passing that the harness has not accepted and whose tests do not pass.
 
-    ``Escalated`` (E9), or ``PreflightFailed`` if the baseline knows these tests to pass and they were broken since.
+    Raise ``Escalated`` (E9), or ``PreflightFailed`` if the failing tests passed in the baseline and were broken since.
     """
     marked = _marked(project.store.features())
     head = project.git.head()
@@ -47,7 +47,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` unless each mark that was set since sessions have run here passes the whole verification."""
+    """Verify each of these features from the commit before it was marked; raise ``Escalated`` if one is not proven."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -62,7 +62,9 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features of proven.json, as long as HEAD holds the commit at which they were accepted."""
+    """Return the features in proven.json, if HEAD contains the commit at which they were accepted; otherwise an empty
+    set.
+    """
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -72,16 +74,16 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision: the feature counts as accepted from now on, or no longer does."""
+    """Add a feature to proven.json, or remove the feature, because of a manual decision."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
+    """Raise ``Escalated`` unless the suite proves every feature that is marked as passing, and all baseline tests pass.
 
-    Failing tests count, except those of open features.
+    Failing tests of open features, and known failures, do not count.
     """
     document = project.store.features()
     marked = _marked(document)
@@ -99,9 +101,9 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing tests, if all of them are in the baseline and features are open: no mark is wrong then.
+    """Return the broken baseline tests, if they explain all failures and some feature is open; otherwise an empty list.
 
-    If all features are marked, a person decides what is wrong (E9).
+    If all features are marked as passing, the user decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing
@@ -111,7 +113,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Raise ``Escalated``, and store the question, if there is anything to ask (E9)."""
+    """Store the question about false positives and raise ``Escalated`` if a marked feature is not proven (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -130,7 +132,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return the tests that belong to no open feature, in order."""
+    """Return the sorted tests that do not belong to an open feature."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -144,7 +146,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if a test id lies in this test file, which may carry ``::node``."""
+    """Return True if the test with the id ``node`` is in this test file, or below this ``FILE::NODE``."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -160,14 +162,18 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Feature ids newly claimed, in the order of the file, and every illegal change, one line each."""
+    """Changes that an agent made to features.json: newly claimed feature ids, and one line for each forbidden
+    change.
+    """
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the difference between the earlier features.json and the agent's; ``None`` means that it is unreadable."""
+    """Return the claims and forbidden changes in the agent's features.json; ``after`` is ``None`` if it is
+    unreadable.
+    """
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     listed = after.record.get("features")
@@ -195,7 +201,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by their id, of any type."""
+    """Return the features by id; the id may have any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

@@ -1,4 +1,4 @@
-"""File sizes, lint and the health score that `status` shows.
+"""Measurements of code quality: file sizes and lint findings, also for the health score of `harness status`.
 
 Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
 """
@@ -18,7 +18,7 @@ SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", "
 
 @dataclass(frozen=True, kw_only=True)
 class Lint:
-    """Findings of a linter."""
+    """Findings of a linter run."""
 
     errors: int = 0
     warnings: int = 0
@@ -29,11 +29,11 @@ class Lint:
 
     @property
     def total(self) -> int:
-        """Number of errors and warnings."""
+        """Number of lint errors and warnings."""
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return, by kind, the findings that are more than in ``before``; moved ones are not new."""
+        """Return, by kind, how many more findings there are than in ``before``; moved findings are not new."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -55,11 +55,11 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return findings by code and file, in the forms of ruff, flake8, pylint, mypy, eslint and rustc.
+    """Return lint findings by code and file from the output of ruff, flake8, pylint, mypy, eslint or rustc.
 
-    W codes are warnings. If the sum that the linter prints is larger than the readable findings, the rest has the kind
-    ``OTHER``. A linter that fails without a known form of output has found as many errors as it printed lines, at least
-    one. File names are relative to ``root``, if the linter prints absolute ones.
+    W codes are warnings. If the total that the linter prints exceeds the parsed findings, the difference is counted as
+    ``OTHER``. If a linter fails with unknown output, each printed line counts as an error, at least one. File names are
+    relative to ``root`` if the linter prints paths below ``root``.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
@@ -75,7 +75,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each finding, True for a warning, and its file."""
+    """Yield (kind, True for a warning, file) for each lint finding in these output lines."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -99,18 +99,20 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files above four fifths of the limit, the largest first (C36)."""
+    """Return the files with more than 80 % of the allowed lines, largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
 
 def next_cleanup(completed: int, interval: int) -> int:
-    """Return the number of complete features at which the next cleanup session is due (UAH-321)."""
+    """Return the number of completed features at which the next cleanup session is due (UAH-321)."""
     return (completed // interval + 1) * interval
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the lines of every source file of a commit, with the session that added it (UAH-132)."""
+    """Return the number of lines of each source file in a commit, with the sessions that added and last changed it
+    (UAH-132).
+    """
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -132,7 +134,7 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
     """Return every file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
 
-    ``grown`` is since the last accepted session, which is ``sessions`` back.
+    ``grown`` is the number of added lines since the last accepted session, which was ``sessions`` sessions ago.
     """
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
@@ -150,5 +152,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the lines above the limit, over all files: splitting reduces them, growth adds to them."""
+    """Return the sum of lines above the limit over all files; splitting a file reduces the sum."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())
