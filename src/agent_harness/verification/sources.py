@@ -569,9 +569,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: the block always runs, so a skip or failure in it is no
-        assertion.
-        """
+        """Return the failure counts of a block. ``is_sure``: the block always runs, so a skip in it asserts nothing."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
