@@ -1,7 +1,7 @@
-"""Migration of state of another version: step by step after a backup, or refused.
+"""Migration of project state from an older schema version, step by step after a backup; newer state is refused.
 
-    1 → 2   test_baseline.json, from a run of the suite at HEAD if it is missing
-    2 → 3   timeout_count in session_state.json
+1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
+2 → 3   adds timeout_count to session_state.json
 
 Source: features.md section C, C45, C46.
 """
@@ -23,7 +23,9 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the schema of the state on disk; 1 if it does not say, ``None`` without a state (UAH-030)."""
+    """Return the schema version of the state on disk: 1 if none is recorded, ``None`` if there is no state
+    (UAH-030).
+    """
     if not project.store.initialised():
         return None
     found = project.store.stored_state().get("schema_version")
@@ -31,7 +33,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state and accept newer state, or raise ``Refused``, as ``compatibility:`` says (UAH-031..035)."""
+    """Migrate older state, accept newer state, or raise ``Refused``, as ``compatibility:`` specifies (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -65,7 +67,10 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the state to this schema, under the lock, and return the steps. Current state is not changed."""
+    """Migrate the project's state to the current schema version, under the lock, and return the steps.
+
+    State of the current version is not changed.
+    """
     found = stored_schema(project)
     refuse_newer(project)
     if found is None or found >= NOW:
@@ -85,7 +90,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """Return the versions of the harness and of the project's state, and whether they fit (UAH-068)."""
+    """Return the versions of the harness and of the project's state, and whether they are compatible (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -103,7 +108,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder beside itself, ignored by git; return the name (C46)."""
+    """Copy the state folder to a sibling folder that git ignores, and return the new name (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

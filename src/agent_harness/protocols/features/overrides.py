@@ -1,11 +1,11 @@
-"""A person's decisions about one feature: skipped, marked manually, opened again. Each is one small commit.
+"""Decisions of a person about one feature: skip, manual mark, reopen. Each decision is one small commit.
 
-features.json is changed only if it is as committed, so that nobody's edit slips into the commit of the harness.
-Unfinished work of a feature that is set aside goes into a rescue ref. If a person has to look at a feature, its code is
-accepted and the mark waits for `harness manual-verify`:
+features.json must have no uncommitted changes, so that no other edit gets into the harness's commit. If a feature is
+skipped, its unfinished work is moved to a rescue ref. If a feature needs manual verification, its code is merged, but
+the feature counts only after `harness manual-verify`:
 
-    hybrid    the tests prove a part; then a person confirms the rest
-    manual    no test can prove it: the suite must hold, and a person confirms all of it
+hybrid    the tests prove a part; then a person confirms the rest
+manual    no test can prove the feature: the suite must pass, and a person confirms all of it
 
 Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
 """
@@ -31,12 +31,12 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """Return the feature with this id; raise ``UsageError`` that lists the ids if there is none."""
+    """Return the feature with this id; if there is none, raise ``UsageError`` with the known ids."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Commit features.json after ``edit``, with the files of ``also``; return the commit.
+    """Commit features.json after applying ``edit``, together with the files in ``also``; return the commit.
 
     Raise, with everything unchanged, if features.json has uncommitted changes or a git operation is in progress.
     """
@@ -56,7 +56,7 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
 
 
 def refuse_unsafe(project: Project) -> None:
-    """Raise unless no git operation is in progress, HEAD is on a branch, and features.json is as committed."""
+    """Raise if a git operation is in progress, HEAD is detached, or features.json has uncommitted changes."""
     if under_way := project.git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
@@ -67,7 +67,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from the selection; features that depend on it stay blocked and are named (C53)."""
+    """Exclude a feature from later sessions; features that depend on it stay blocked and are listed (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -89,7 +89,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
 
 
 def unskip(project: Project, feature_id: int) -> JsonObject:
-    """Put a skipped feature back into the selection."""
+    """Include a skipped feature in later sessions again."""
     feature = feature_of(project, feature_id)
     if not feature.skipped:
         raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
@@ -100,9 +100,9 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` by a person's decision; ``how`` is override, manual or takeback and is kept in the feature.
+    """Set ``passes`` of a feature by a person's decision; ``how`` (override, manual or takeback) is recorded.
 
-    A feature that is opened again leaves the baseline, so that its next proof may change its tests.
+    The tests of a reopened feature leave the baseline, so that its next session may change them.
     """
     feature_of(project, feature_id)
     word = "true" if passes else "false"
@@ -124,7 +124,9 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Write a person's decision on a feature into the ledger, about the verdict ``of``, or else the last one on it."""
+    """Write a person's decision on a feature to the ledger, about the verdict ``of`` or else the feature's last
+    verdict.
+    """
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
         of = last.n
@@ -133,7 +135,9 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Set the mark of `harness override` without a proof, after the person has confirmed (UAH-060, UAH-061)."""
+    """Mark a feature for `harness override`, without running tests; the person has confirmed this (UAH-060,
+    UAH-061).
+    """
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -142,7 +146,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Open several features again in one commit: they are marked as passing and their tests fail (E9)."""
+    """Reopen several features in one commit, because they are marked as passing but their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -154,7 +158,7 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
     """Skip the features that a session broke, in one commit; features that depend on them are not blocked (C53).
 
-    Their tests no longer count: they leave the baseline with the mark.
+    The tests of the skipped features leave the baseline.
     """
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
@@ -168,9 +172,10 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move the unfinished work of this feature off the branch into a rescue ref, and return the ref.
+    """Move the unfinished work of this feature from the branch to a rescue ref, and return the ref.
 
-    Return ``None`` if there is none, or if a person has committed on top of it: then it stays, and a message says so.
+    Return ``None`` if there is no unfinished work. If a person has committed on top of this work, leave the branch as
+    it is, say so, and return ``None``.
     """
     state = project.store.state()
     checkpoint = state.feature_checkpoint
@@ -215,7 +220,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """Drop the question about this feature, which is answered by the decision; its counters restart."""
+    """Drop the question about a feature that the decision answers, and reset the feature's failure counters."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id
@@ -227,7 +232,7 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Return an edit that removes members from these features and sets others; other members stay, in their order."""
+    """Return an edit that removes some members of the given features, sets others and keeps the rest in order."""
 
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
@@ -243,7 +248,10 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the work; ``passes`` stays false, and ``awaiting_manual`` says why."""
+    """Return the finalization of work that is merged but waits for a person: ``passes`` stays false.
+
+    ``awaiting_manual`` in the feature records the session.
+    """
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -254,7 +262,7 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
 
 
 def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of accepted work that does not count before a person has looked at it."""
+    """Return the finalization of merged work that does not count until a person has confirmed it."""
     name = under_way.feature.name
     summary = {**(finalization.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
@@ -274,7 +282,7 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print the checks for the person, with the screenshots of that session and the command that confirms them."""
+    """Print the manual checks of a feature, the session's screenshots and the command that confirms the feature."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

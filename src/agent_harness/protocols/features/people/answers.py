@@ -1,7 +1,7 @@
-"""Effects of a person's answer. Nothing destructive is ever chosen automatically.
+"""Effects of a person's answers to questions. Nothing destructive is ever selected automatically.
 
-``ANSWERS`` is by word; ``ANSWERS_OF_KIND`` has the words with another meaning for one kind of question that stops no
-run. A higher budget goes into ``.harness.yaml``, with a person's comments and order kept, in its own commit. Source:
+``ANSWERS`` maps answer words to effects; ``ANSWERS_OF_KIND`` overrides words for one kind of question that stops no
+run. A raised budget is written to ``.harness.yaml``, with comments and order preserved, in a separate commit. Source:
 features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
 """
 
@@ -38,9 +38,8 @@ def resume(
 ) -> JsonObject:
     """End a pause, answer the pending question, and print the next step; start no session (C40).
 
-    Of several questions, answer the first in order, or the first about ``feature_id``. Raise ``UsageError`` for an
-    answer that the question does not have, or if a question waits and none is given. Raise ``Superseded``, with nothing
-    changed, if it is not the one that was ``shown``.
+    Of several questions, answer the first, or the first about ``feature_id``. Raise ``UsageError`` for an unknown or
+    missing answer. Raise ``Superseded``, with nothing changed, if the question is not the one that was ``shown``.
     """
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
@@ -91,7 +90,7 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
 
 
 def _forget(project: Project, asked: Question) -> None:
-    """Drop the answered question; the counters behind it restart."""
+    """Drop the answered question and reset the counters that caused it."""
     if asked.kind in questions.KEEPING:
         questions.let_go(project, asked.feature_id)
         return
@@ -176,7 +175,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Set the budget of that name to ``budget_usd``, or to twice its value, and commit the settings."""
+    """Raise the budget named ``limit`` to ``budget_usd``, or to twice its value, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -202,27 +201,27 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Let a person look at work that the harness rejected (E2)."""
+    """Hand the project to a person who wants to review rejected work (E2)."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If it is right after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Let a person fix what a session broke (E3)."""
+    """Hand the project to a person who fixes what a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Confirm the rollback, which was done at once (C03, E3)."""
+    """Confirm a rollback that has already been carried out (C03, E3)."""
     project.say(f"Session {asked.session} is rolled back; nothing else is to be done.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Show the broken tests, and the work that broke them (UAH-402)."""
+    """Show the broken tests and the rescue ref of the work that broke them (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -236,7 +235,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip the feature, and propose the parts that replace it (UAH-533)."""
+    """Skip a feature that is too large, and propose smaller features that replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -251,7 +250,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `add-feature` commands, one for as many steps as a feature should have."""
+    """Return `add-feature` commands that split a feature into parts of at most ``max_verification_steps`` steps."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -270,7 +269,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep the feature as it is, and do not ask about it again."""
+    """Keep a large feature unchanged, and do not ask about its size again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -282,7 +281,7 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Verify the kept work again, and merge it if it passes; else nothing changes and the question waits."""
+    """Verify the kept work again and merge it if it passes; otherwise the question stays open."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -290,7 +289,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Reject the kept work as the harness would: count it, tell the next session, keep it in a rescue ref."""
+    """Reject the kept work: count a failure, tell the next session why, and leave the work in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person did not take the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person did not take the work on Feature #{asked.feature_id}; it was rolled back."])]
@@ -338,4 +337,4 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers with another meaning for one kind of question."""
+"""Answers that have a different effect for one kind of question."""

@@ -1,14 +1,14 @@
-"""Views for a person outside a session: the project's health, its proofs, and the input of the next session.
+"""Checks and views of a project outside a session: health, verification, and a preview of the next session.
 
-    measure         features, tests, lint and file sizes, measured now on the work tree
-    verify          one feature's tests, or all of them; changes no status
-    manual_verify   a person's own look, recorded when they say yes
-    preview         the next session, without running it: `harness run --dry-run`
-    checks          the checks before a session: `harness doctor`
-    maintain        the whole suite from time to time, until `harness stop`
+measure         features, tests, lint and file sizes, measured now on the work tree
+verify          one feature's tests, or all tests; changes no status
+manual_verify   a person's own check, recorded if the answer is yes
+preview         the next session, without running it: `harness run --dry-run`
+checks          the checks before a session: `harness doctor`
+maintain        the whole suite at intervals, until `harness stop`
 
-No agent is started. A suite that fails ends the maintenance with the question about false positives (E9).
-Source: features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
+No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
+features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
 """
 
 import os
@@ -51,9 +51,9 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Return every measure, and print the lines for a person; change nothing in the project.
+    """Return all health metrics of the project and print them; change nothing.
 
-    Tests of features that are still open do not count (C23).
+    Tests of open features do not count (C23).
     """
     project.require_initialised()
     clear_leftovers(project.root)
@@ -125,7 +125,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean checkout of the work tree; change no status (UAH-051)."""
+    """Run one feature's tests on a clean checkout of the work tree, without changing its status (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -137,10 +137,10 @@ def verify(project: Project, feature_id: int) -> JsonObject:
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite once on the work tree and report it by feature; change no status.
+    """Run the whole suite once on the work tree and report the results per feature, without changing any status.
 
-    It passes if every feature that is marked as passing has a passing test and none that fails, and every test of the
-    baseline passes. A feature that a person marked is named and does not count.
+    The result is a pass if every feature marked as passing has passing tests and no failing test, and the whole
+    baseline passes. A feature that a person marked is listed but not counted.
     """
     project.require_initialised()
     clear_leftovers(project.root)
@@ -197,7 +197,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person for the result; only a yes is recorded, as a commit (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works; only the answer yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing already", hint="harness status")
@@ -221,7 +221,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return what the next session would get; nothing on disk changes (UAH-048, UAH-049)."""
+    """Return what the next session would work on, without changing anything on disk (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -263,7 +263,9 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Estimate the cost of the open features by that of the proven ones, with the rest of the project's budget."""
+    """Estimate the cost of the open features from the cost of proven features, and return it with the remaining
+    budget.
+    """
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -286,7 +288,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """Result of one check of a project; ``fix`` is the command that fixes it, ``repair`` does the safe part."""
+    """Result of one project check; ``fix`` is a command that fixes the problem, ``repair`` makes only safe repairs."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -296,7 +298,9 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Check settings, state, features, scripts, and locks; raise ``ConfigurationError`` if the settings are wrong."""
+    """Yield the checks of settings, state, features, scripts and locks; raise ``ConfigurationError`` for invalid
+    settings.
+    """
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
     for warning in config.warnings:
@@ -373,7 +377,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Check the suite at every interval until somebody stops it; raise ``Escalated`` if it fails."""
+    """Run the test suite at every interval until the user stops it; raise ``Escalated`` if the suite fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -395,7 +399,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End the maintenance mode; ``stopped`` is true if it was on."""
+    """End maintenance mode; ``stopped`` is true if the mode was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -405,7 +409,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait for the end of the interval and return True; False as soon as a stop is requested."""
+    """Wait until the interval ends and return True; return False as soon as a stop is requested."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -416,7 +420,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole suite once; return False while another harness is running here."""
+    """Run the whole suite once and return True; return False if another harness holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -1,7 +1,7 @@
-"""Hand-off of the project to a person, take-back, abort, and a new beginning, here or in a clone.
+"""Hand-off of the project to a person, take-back, abort, and new state after an abort or in a clone.
 
-An abort moves the state aside; commits, logs and costs stay. The content of git is enough to continue. Source:
-features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
+An abort moves the state aside; commits, logs and costs stay. New state can be made from the committed files alone.
+Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
 """
 
 import os
@@ -25,7 +25,9 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project off: no session starts until `harness takeback`. Repeating it changes nothing."""
+    """Hand the project over to a person: no session starts until `harness takeback`. A repeated call changes
+    nothing.
+    """
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -45,9 +47,9 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Take the project back from a person: verify their work, and ask them whether it counts.
+    """Take the project back from a person: verify the person's work, and ask whether it counts.
 
-    They are asked about every open feature whose tests pass now, whichever of them was in progress.
+    The person is asked about every open feature whose tests now pass.
     """
     state = project.store.state()
     handed = state.handoff
@@ -96,7 +98,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if an open feature has tests, and all of them pass in this run of the suite."""
+    """Return True if an open feature has tests and all of them passed in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -104,7 +106,7 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Return True if the harness's own run of the feature's tests passes, and nothing older is broken."""
+    """Return True if the feature's tests pass in the harness's own run and no baseline test is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
         project.say(f"{feature.name} is passing already.")
@@ -135,7 +137,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, hand its work off, and move the state aside; the person has confirmed."""
+    """End the running session, recover its work, and move the state aside; the person has confirmed this."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -150,7 +152,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the state of sessions to ``.harness/aborted-TIME/``, under the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``, under the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -167,7 +169,7 @@ def clear_state(project: Project) -> JsonObject:
 
 
 def was_aborted(project: Project) -> bool:
-    """Return True if an abort has moved the state of the project aside."""
+    """Return True if an abort has moved the project's state aside."""
     try:
         names = os.listdir(project.layout.state_dir)
     except OSError:
@@ -176,7 +178,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if there is a project without its state, as after an abort and in a fresh clone."""
+    """Return True if the project has no state, as after an abort or in a fresh clone, but committed features."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -186,7 +188,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if a run may begin anew by itself: nothing was lost here, since there has never been a state."""
+    """Return True if a run may create the state without asking, because the project never had any state here."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -194,10 +196,10 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Make new state from features.json, a run of the suite at HEAD, and the sessions in the logs and the progress log.
+    """Create new state from features.json, a suite run at HEAD, and the sessions in the logs.
 
-    Features that are marked as passing must pass; raise ``Escalated`` (E9) if they do not. Raise ``Refused``, with the
-    state as it was, if the suite cannot be run although features are marked.
+    Raise ``Escalated`` (E9) if the tests of features marked as passing fail. Raise ``Refused``, with the state
+    unchanged, if the suite cannot run although features are marked as passing.
     """
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
@@ -238,7 +240,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write baseline, file sizes and session state of HEAD; the state itself is written last."""
+    """Write baseline, file sizes and session state for HEAD; the session state is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,10 +1,9 @@
-"""Undo of an accepted feature by a person: one new commit reverts its work, and the feature is open again.
+"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature.
 
-The commit is made as objects: it removes the session's changes from the present files and updates features.json. The
-whole suite runs on it before the branch moves. Nothing is rewritten, so pushed commits stay. It is refused, with
-everything as it was, if another feature's tests would break, or later work has changed the same lines. It is also
-refused if files of a person are in the way, or while a feature is unfinished. An undo is undone in the same way, by the
-name of its commit: then the feature's own tests must pass on it too. Source: ``faces.md`` F-STORY-2.
+The commit is built from git objects, and the whole suite runs on it before the branch moves. No history is rewritten.
+An undo is refused, with nothing changed, if tests of another feature would break, if later work changed the same lines,
+if uncommitted files are in the way, or if a feature is unfinished. The commit of an undo can be undone the same way;
+the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
@@ -27,7 +26,7 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """Plan of an undo, or of its reversal."""
+    """Plan to undo a feature, or to restore an undone feature."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -42,11 +41,11 @@ class UndoPlan:
 
     @property
     def what(self) -> str:
-        """Name of the reverted work, for people."""
+        """Readable name of the reverted work."""
         return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer."""
+        """Return the plan as members of the JSON result."""
         return {
             "feature_id": self.feature.id,
             "again": self.again,
@@ -58,7 +57,7 @@ class UndoPlan:
         }
 
     def as_reversal(self) -> Reversal:
-        """Return the reversal to carry out once it is verified."""
+        """Return the plan as a stored reversal, to be carried out after verification."""
         return Reversal(
             item=str(self.feature.id),
             again=self.again,
@@ -77,7 +76,7 @@ def _what(name: str, *, again: bool) -> str:
 
 
 def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
-    """Return the feature that ``3``, ``#3`` or ``S8`` (its accepted session) names, or the undo that a commit names.
+    """Return the feature id that ``3``, ``#3`` or ``S8`` (its session) refers to, or the undo that a commit refers to.
 
     Raise ``UsageError`` for any other text.
     """
@@ -96,7 +95,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the result of ``named``, in a person's words."""
+    """Return a description of the feature or undo that ``what`` refers to; raise ``UsageError`` if unknown."""
     feature_id, taken = named(project, what)
     feature = overrides.feature_of(project, feature_id)
     if taken is None and reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
@@ -105,7 +104,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` names, if it was decided, and killed while it was carried out."""
+    """Return the undo that ``what`` refers to if it was decided but interrupted, otherwise None."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -114,7 +113,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the answer for an interrupted undo that is complete by now; ``None`` if it is not."""
+    """Return the result of an interrupted undo that has been completed; ``None`` if it is not complete."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "again": found.again, "head": found.head, "commit": found.commit}
@@ -122,9 +121,9 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo the feature, or its undo; with ``dry_run``, only print the changes, and run nothing.
+    """Undo a feature, or restore an undone feature; with ``dry_run``, only print the changes.
 
-    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed``: then nothing has changed.
+    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` with nothing changed.
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
@@ -205,7 +204,7 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict by which a proven feature was accepted."""
+    """Return the verdict that accepted a proven feature; raise ``Refused`` if there is none."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
@@ -216,7 +215,9 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the person's undo of an open feature, if all its dependencies are proven."""
+    """Return the undo of an open feature, if all dependencies of the feature are proven; otherwise raise
+    ``Refused``.
+    """
     if feature.passes:
         raise Refused(f"{feature.name} is proven; its undo is history", hint=f"harness why {feature.id}")
     if feature.skipped:
@@ -235,7 +236,7 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
 
 
 def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
-    """Return the feature's entry of features.json at a commit; empty if it cannot be read."""
+    """Return the feature's entry in features.json at a commit; empty if it cannot be read."""
     try:
         listed = records.json_object(jsontext.loads(project.git.show(commit, project.features_name) or b""))
         found = FeatureList(listed or {}).by_id(feature_id)
@@ -245,7 +246,9 @@ def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
 
 
 def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the harness's own files with this entry of the feature; an edited progress log stays as in the head."""
+    """Return features.json and the progress log with the feature's changed entry; an edited progress log stays
+    unchanged.
+    """
     document = project.store.features()
     listed = [
         {name: value for name, value in each.items() if name != "marked"} | entry
@@ -266,10 +269,10 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
 
 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
-    """Run the suite on the commit and return its result.
+    """Run the test suite on the undo's commit and return the result.
 
-    Raise ``VerificationFailed`` if a test would break that passes now and is not removed with the feature, or if the
-    own tests of a feature that comes back do not pass.
+    Raise ``VerificationFailed`` if a test that passes now would break and is not removed with the feature, or if the
+    tests of a restored feature fail.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:
@@ -299,7 +302,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:
-    """Return the passing tests that come with the feature."""
+    """Return the passing tests that a restored feature adds."""
     file, new = plan.feature.test_file, plan.changed.come
     return tuple(sorted(n for n in facts.passing if proven.belongs(n, file) or n.partition("::")[0] in new))
 
