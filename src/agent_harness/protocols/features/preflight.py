@@ -1,15 +1,15 @@
-"""Seven checks before a session starts and a token is spent; the first that fails stops the rest.
+"""Checks before a session starts and spends tokens; the first failed check ends the sequence.
 
-    working directory   the folder is the project and can be written
-    harness files       .harness.yaml, features.json, progress file; init.sh and reset.sh executable
-    git state           on a branch, no operation in progress, tree clean or stashed
-    environment         init.sh, with reset.sh behind it, and the health check
-    baseline tests      every test known to pass still passes, at HEAD, in a separate worktree
-    budget              session, feature and project
+working directory   the project folder exists and is writable
+harness files       .harness.yaml, features.json and progress file exist; init.sh and reset.sh are executable
+git state           HEAD is on a branch, no operation is in progress, the tree is clean or stashed
+environment         init.sh (or reset.sh after a failure) and the health check succeed
+baseline tests      every test known to pass still passes at HEAD, in a separate worktree
+budget              money is left for session, feature and project
 
-init.sh runs in its own process group and is waited for by its exit status alone, since a server that it leaves behind
-keeps its output open (C60). Those children live as long as the session and end with it, also if the harness is killed.
-Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33.
+The harness waits only for the exit status of init.sh, because a server started by init.sh keeps its output open (C60).
+The processes started by init.sh end with the session, even if the harness is killed. Source: features.md section M,
+UAH-270..273, C23, C24, C25, C26, C33.
 """
 
 import os
@@ -40,14 +40,14 @@ from agent_harness.verification.protected_files import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Check that passed, with a note."""
+    """Passed preflight check, with a note."""
 
     name: str
     note: str = ""
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Check that the project folder exists and can be written."""
+    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a folder that can be written",
@@ -58,7 +58,7 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Check that the contract's files exist, and that the scripts can be run."""
+    """Raise ``PreflightFailed`` if a required file is missing or a symbolic link, or a script is not executable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
@@ -84,7 +84,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the settings' scripts that are files of the project; a command line such as ``make up`` is not checked."""
+    """Return the scripts in the settings that are project files; a command line such as ``make up`` is omitted."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -92,11 +92,11 @@ def script_files(config: Config) -> list[str]:
 def git_state(
     git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
 ) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean except ``free_paths``.
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean except for ``free_paths``.
 
-    The harness writes ``free_paths`` itself. ``state`` is the folder of the harness's own state, which the branch must
-    not hold. A dirty tree is stashed under a name, untracked files included, or refused, as ``git.on_dirty`` says. A
-    stash is never popped for the person; the command that restores it is printed.
+    The harness itself writes ``free_paths``. The branch must not contain ``state``, the folder of the harness's state.
+    A dirty tree is stashed with untracked files, or refused, according to ``git.on_dirty``. The harness never pops a
+    stash; it prints the command that restores it.
     """
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -124,7 +124,7 @@ def git_state(
 
 
 def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
-    """Switch to the default branch if no commit is lost; else raise ``UnsafeTree`` with the commands for it (C25)."""
+    """Switch from a detached HEAD to the default branch if no commit is lost; otherwise raise ``UnsafeTree`` (C25)."""
     branch, head = git.default_branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
@@ -151,7 +151,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error for baseline tests that fail before an agent has done anything (UAH-275)."""
+    """Return the error for baseline tests that fail before any agent has started (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -162,7 +162,9 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Check that money is left for a session; both amounts are in the note."""
+    """Raise ``LimitReached`` if no budget is left for a session; the check's note has the remaining amounts in
+    dollars.
+    """
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
     rest = max(0.0, budgets.total - spent)
@@ -177,7 +179,7 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
 
 
 def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
-    """Return the name of the budget that is used up, with its amounts."""
+    """Return a description of the exhausted budget, with the spent and allowed amounts."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
@@ -186,7 +188,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return features.json, or ``document``; raise ``ConfigurationError`` that names its defects."""
+    """Return features.json, or ``document`` if given; raise ``ConfigurationError`` if it has defects."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -206,7 +208,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the environment that the project's settings name; everything that the block starts ends with it."""
+    """Yield the environment from the project's settings; at the end of the block, end every process that it started."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -229,7 +231,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files behind the environment's commands that unaccepted work has changed."""
+    """Return the files used by the environment's commands that work not yet accepted has changed."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
@@ -245,7 +247,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 
 class DevelopmentEnvironment:
-    """Environment of one session; ``down`` ends everything that init.sh left running."""
+    """Development environment of one session; ``down`` ends all processes that init.sh left running."""
 
     def __init__(
         self,
@@ -273,7 +275,9 @@ class DevelopmentEnvironment:
         self._over_limit = ""  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Start the environment; raise ``PreflightFailed`` that names the failure and the log of its output."""
+        """Start the environment with init.sh, with resets if it fails; raise ``PreflightFailed`` if it cannot be
+        started.
+        """
         code = self._script(self._init)
         resets = 0
         while code != 0 and auto_reset and self._reset and resets < max_reset_attempts:
@@ -292,7 +296,7 @@ class DevelopmentEnvironment:
             )
 
     def healthy(self) -> None:
-        """Run the health check; raise ``PreflightFailed`` if it fails."""
+        """Run the environment's health check, if there is one; raise ``PreflightFailed`` if it fails."""
         if not self._health_check:
             return
         done = process.run(
@@ -308,7 +312,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End everything that the scripts left running; safe to repeat."""
+        """End all processes that the environment's scripts left running; repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

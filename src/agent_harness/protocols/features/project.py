@@ -1,4 +1,4 @@
-"""Opened project: its paths, settings, state and git, for every step of a session."""
+"""Opened project: the paths, settings, state and git client that every step of a session uses."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Print nothing."""
+    """Discard a progress message."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Objects that a step needs to work on one project."""
+    """Paths, settings, state and git client of one opened feature project."""
 
     root: Path
     layout: FeatureLayout
@@ -51,7 +51,7 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the project in ``root`` under these settings."""
+        """Return the project in ``root`` with the given settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -63,11 +63,11 @@ class Project:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Top-level names that are never part of a snapshot, a candidate or a rescue."""
+        """Top-level paths that are never part of a snapshot, a candidate or a rescue."""
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the work tree as it is, on a private ref until the session is settled; return the commit."""
+        """Commit the current work tree on a private ref and return the commit; the branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -77,11 +77,11 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Return the tree of the present files, which no ref names."""
+        """Return a git tree of the current files, without creating a ref."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the starts of agents for a feature, or for a name; ``None`` is the cleanup."""
+        """Return the counter of agent starts for a feature id or a name; ``None`` stands for the cleanup session."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -107,7 +107,9 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` unless ``harness init`` was completed; ``Refused`` if its folder is not a folder."""
+        """Raise ``NotAProject`` unless ``harness init`` was completed; raise ``Refused`` if the folder is not
+        usable.
+        """
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
                 name = self.layout.relative(folder)

@@ -1,8 +1,8 @@
-"""More features: one by a person, with its failing test stub, or several that an agent plans from a specification.
+"""Addition of features: one by a person, with a failing test stub, or several that an agent plans from a specification.
 
-A plan adds features after the others and a new test file for each, and changes nothing else. It is checked once,
-repaired in one more turn, and then accepted as a commit or moved to a rescue ref; the next command does so if the
-harness was killed (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
+A plan may only append features and add one new test file for each. The plan is checked, fixed at most once by the
+agent, and then committed or moved to a rescue ref. If the harness was killed, the next command does this
+(``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
 """
 
 import os
@@ -46,9 +46,9 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan more features; return the committed ones.
+    """Let an agent plan additional features from a specification; return the committed features.
 
-    Raise ``VerificationFailed`` if its plan is not valid.
+    Raise ``VerificationFailed`` if the agent's plan is invalid.
     """
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
@@ -124,7 +124,7 @@ def _prompt(project: Project, before: FeatureList, text: str) -> str:
 
 
 def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return every forbidden change of the plan, one line each."""
+    """Return every forbidden change in the agent's plan, one line each."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
     try:
@@ -144,7 +144,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return the new test files that are missing, and the other files that differ."""
+    """Return one line for each new test file that is missing and each other file that was changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -203,10 +203,11 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Add one feature after the last id; a member is only written if it differs from its default.
+    """Add one feature after the last id and commit it; optional members are written only if they differ from their
+    default.
 
-    The test file is named after the description unless given. A ``.py`` test file that does not exist yet gets a
-    failing stub. Raise ``UsageError``, with nothing changed, if the features would not be valid with it.
+    The default test file is named after the description. A ``.py`` test file that does not exist gets a failing stub.
+    Raise ``UsageError``, with nothing changed, if the feature list would become invalid.
     """
     text = " ".join(description.split())
     if not text:
@@ -248,11 +249,11 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add features that come from another list, in one commit, all or none; earlier ones stay unchanged.
+    """Add features imported from another list in one commit, all or none; features added earlier stay unchanged.
 
-    Each names its origin in ``source``, and in ``depends_on`` the sources that it waits for; one without a test file
-    gets a new one with a failing stub. Raise ``UsageError``, with nothing changed, if the features would not be valid
-    with them.
+    Each feature records its origin in ``source``, and in ``depends_on`` the sources of the features it depends on. A
+    feature without a test file gets a new file with a failing stub. Raise ``UsageError``, with nothing changed, if the
+    feature list would become invalid.
     """
     overrides.refuse_unsafe(project)
     document = project.store.features()
@@ -288,13 +289,13 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return the ids of the features that name their source, by that source."""
+    """Return a mapping from import source to feature id, for the features that record a source."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Return (the commit with the features after the others, the stubs that were made for it)."""
+    """Append the features, write their test stubs and commit both; return the commit and the stub files."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -320,9 +321,9 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """New names of test files, in the folder of most of the other features' tests.
+    """Generator of test file names, in the folder that contains most of the other features' tests.
 
-    If there are none yet, the tests that the suite reported show whether tests are written in Python here.
+    If no feature has tests yet, the tests that the suite reported show whether the project's tests are in Python.
     """
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
@@ -336,7 +337,9 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return a name for a feature; raise ``UsageError`` if tests are not written in Python."""
+        """Return an unused test file name for a feature description; raise ``UsageError`` if tests are not in
+        Python.
+        """
         if not self._python:
             raise UsageError(
                 "The tests here are not pytest's: name the feature's test file",
@@ -350,7 +353,7 @@ class NewTestFiles:
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:
-    """Write the failing stub if the test file is Python and missing; return the files made."""
+    """Write a failing test stub if the feature's test file is Python and missing; return the created files."""
     file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):

@@ -1,9 +1,9 @@
-"""`harness init --adopt`: make a feature project of a project that has code and tests; no agent, no cost.
+"""Adoption of a project with code and tests as a feature project (`harness init --adopt`), without an agent.
 
-The suite runs once at HEAD: passing tests are protected from now on, failing ones are recorded as known failures. Then
-missing files are written and committed; nothing that exists is overwritten. If the tests could not be run, only the
-settings are left, uncommitted, to be corrected. The same command resumes an adoption that was interrupted, or that
-ended so. Source: features.md C23, C48.
+The suite runs once at HEAD: passing tests are protected from then on, failing tests are recorded as known failures.
+Then missing files are written and committed; existing files are never overwritten. If the tests cannot run, only the
+settings file is left, uncommitted, for the user to correct. The same command resumes an unfinished adoption. Source:
+features.md C23, C48.
 """
 
 import os
@@ -39,10 +39,10 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Make the repository in ``root`` a feature project; refuse, with the disk unchanged, if that is not safe.
+    """Turn the repository in ``root`` into a feature project; refuse, with the disk unchanged, if that is not safe.
 
-    A suite without a passing test proves nothing. Raise ``Refused`` with the first error then, to be resumed, unless
-    ``allow_failing``.
+    If no test of the suite passes, raise ``Refused`` with the first error, unless ``allow_failing`` is set. The same
+    command then resumes the adoption.
     """
     layout = initializer.layout_of(root)
     git = Git(root)
@@ -121,7 +121,7 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the settings if there are none; return the written files."""
+    """Write the settings file if it is missing; return the written files."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))
@@ -129,7 +129,7 @@ def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
 
 
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write every other missing file of the contract; return the written files."""
+    """Write every other required file that is missing; return the written files."""
     written = []
     name = _name(root)
     for path, text in (
@@ -175,7 +175,9 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the test results at HEAD; raise ``Refused``, to be resumed, if nothing runs or nothing passes."""
+    """Return the test results at HEAD; raise ``Refused`` if no test runs, or if none passes without
+    ``allow_failing``.
+    """
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -190,7 +192,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project, as the last step."""
+    """Write the state of the adopted project as the last step, and return the test results."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -201,9 +203,9 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return what the harness has added to this project; see ``api.traces``.
+    """Return everything that the harness added to this project; see ``api.traces``.
 
-    Raise ``Busy`` while a harness is running, ``Refused`` if an interrupted session has not been recovered.
+    Raise ``Busy`` while a harness is running, and ``Refused`` if an interrupted session has not been recovered.
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
@@ -225,7 +227,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if a script is still the template that the harness wrote."""
+    """Return True if a script is still the unchanged template that the harness wrote."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -1,8 +1,8 @@
-"""Session 0: an agent turns a specification into features, stubs, scripts and one commit.
+"""Session 0: an agent turns a specification into features, test stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks the agent's files, gives it one fix round, and makes the
-commit. Nothing counts as initialised before all of that is done. Risky commands in init.sh and reset.sh are reported
-when they are made, since both run unattended. Source: features.md section L, UAH-146, C33, C48.
+The harness writes the settings and .gitignore first, checks the agent's files, allows one fix round, and makes the
+commit. The project counts as initialised only after all of these steps. Risky commands in init.sh and reset.sh are
+reported, since both scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
@@ -52,7 +52,7 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Plan the project in ``root``; refuse, with the disk unchanged, if it is not safe to start."""
+    """Plan a new project in ``root`` from a specification; refuse, with the disk unchanged, if that is not safe."""
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -78,9 +78,9 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Set aside the state of a deleted project that was here before.
+    """Set aside the state of an earlier, deleted project in the same folder.
 
-    Ask ``is_anew`` before any other look at the repository, which leaves files of the harness in it.
+    Call ``is_anew`` before anything else inspects the repository, because inspection leaves files of the harness there.
     """
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
@@ -91,7 +91,9 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a specification; raise ``UsageError`` if it is not text for an agent."""
+    """Return the text of a specification file; raise ``UsageError`` if it is unreadable, too large, empty or not
+    UTF-8.
+    """
     try:
         raw = spec.read_bytes()
     except OSError as error:
@@ -144,7 +146,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files that a failed init left, as named in a record below ``.git``."""
+    """Return the uncommitted files that a failed ``harness init`` left, as recorded below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -168,7 +170,7 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Return the paths of a project that may have settings already."""
+    """Return the file paths of a project, taken from its settings if they exist."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -177,7 +179,7 @@ def layout_of(root: Path) -> FeatureLayout:
 
 
 def ignored_lines(layout: FeatureLayout) -> list[str]:
-    """Return the lines for .gitignore: the state, and its backups."""
+    """Return the .gitignore lines for the state folder and its backups."""
     state = layout.relative(layout.state_dir)
     return [f"{state}/", f"{state}.backup.*/"]
 
@@ -194,7 +196,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Run the initializer turn and, if its features.json is wrong, one fix round."""
+    """Run the initializer turn and, if features.json is invalid afterwards, one fix round."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -241,7 +243,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Check the settings, add the project's linter, make the scripts executable, and write the entry of Session 0."""
+    """Check the settings, add the linter, make the scripts executable, and write the progress entry of session 0."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -264,7 +266,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Write the linter into settings that were made before the agent configured one (C22)."""
+    """Add a linter that the agent has configured to settings that were written before (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -274,7 +276,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Return one commit of the set-up: of the uncommitted files, or the agent's own commit if there are none."""
+    """Commit the uncommitted set-up files and return the commit; without any, return the agent's own commit."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -284,7 +286,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a project that is ready for its first session; last, since it means "initialised"."""
+    """Write the state of a project that is ready for its first session, as the last step of the initialisation."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -334,7 +336,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each command that may harm what the script did not start."""
+    """Return one line for each command in a script that may harm processes or files that the script did not create."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

@@ -1,1 +1,1 @@
-"""Publishing: pushes, held back until work is accepted, retried after a rebase; issues on GitHub."""
+"""Publishing of accepted work: pushes, which are retried after a rebase, and GitHub issues."""

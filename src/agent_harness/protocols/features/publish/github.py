@@ -1,8 +1,8 @@
-"""Issues on GitHub through PyGithub: few calls, retried if that can help, every refusal in one line.
+"""Access to GitHub issues through PyGithub, with few calls, retries, and one-line errors.
 
-``Tracker`` is the mirror's interface to a tracker of issues: five calls. The library comes with the extra ``github``
-and is imported when a tracker is made. ``GITHUB_API_URL`` names another GitHub; ``GH_TOKEN`` or ``GITHUB_TOKEN`` holds
-the token. Source: features.md UAH-383..386, C28.
+``Tracker`` is the issue tracker interface that the mirror uses, with five calls. The library comes with the extra
+``github`` and is imported when a tracker is created. ``GITHUB_API_URL`` sets the API address; ``GH_TOKEN`` or
+``GITHUB_TOKEN`` contains the token. Source: features.md UAH-383..386, C28.
 """
 
 import re
@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """Issue as the tracker has it."""
+    """State of one issue in the tracker."""
 
     number: int
     is_open: bool
@@ -26,18 +26,18 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """Tracker of issues; every call raises ``HarnessError`` if it fails."""
+    """Interface of an issue tracker; every call raises ``HarnessError`` if it fails."""
 
     def issues(self) -> list[Issue]:
-        """Return every issue that carries the label of the harness, open or closed."""
+        """Return every issue with the harness's label, open or closed."""
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if it is gone."""
+        """Return one issue; ``None`` if the issue no longer exists."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """Return a new open issue, or the one that an unanswered try has already made."""
+        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
@@ -45,7 +45,7 @@ class Tracker(Protocol):
         ...
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment."""
+        """Add a comment to an issue."""
         ...
 
 
@@ -69,7 +69,7 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name``, also from an address; raise ``ConfigurationError`` if the text is neither."""
+    """Return ``owner/name`` from a name or URL of a repository; raise ``ConfigurationError`` for any other text."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -77,12 +77,12 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issues of one repository that carry the label of the harness."""
+    """Issue tracker of one GitHub repository, limited to issues with the harness's label."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Open the tracker without a call to GitHub.
+        """Create the tracker without calling GitHub.
 
-        Raise ``ToolMissing`` without the library; ``HarnessError`` without a token.
+        Raise ``ToolMissing`` without the library, and ``HarnessError`` without a token.
         """
         self._name = repository
         self._say = say
@@ -109,7 +109,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue that carries the label, open or closed, without pull requests."""
+        """Return every issue with the harness's label, open or closed, without pull requests."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -118,9 +118,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return issues with their texts for an import, oldest first, with all of these labels, without pull requests.
+        """Return the issues that have all of these labels, with their texts, for an import; oldest first.
 
-        Closed ones are included if ``closed`` is set.
+        Pull requests are omitted. Closed issues are included if ``closed`` is set.
         """
 
         def ask() -> list[JsonObject]:
@@ -143,7 +143,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if it was deleted, or moved to another repository (with another number)."""
+        """Return one issue; ``None`` if the issue was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -157,7 +157,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Return a new open issue; after a try without an answer, the issue that this try has made."""
+        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
         tries = 0
 
         def ask() -> Issue:
@@ -179,13 +179,13 @@ class GitHubTracker:
         self._tried(lambda: self._repository.get_issue(number).edit(state=state, state_reason=reason))
 
     def comment(self, number: int, text: str) -> None:
-        """Add a comment."""
+        """Add a comment to an issue."""
         self._tried(lambda: self._repository.get_issue(number).create_comment(text))
 
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Return the answer; raise ``HarnessError`` when a retry cannot help or there were too many."""
+        """Call ``ask`` with retries and return its result; raise ``HarnessError`` when a retry cannot help."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -209,7 +209,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if another try can help; seconds if GitHub says how long to wait."""
+        """Return True if a retry can help, or the seconds that GitHub asks to wait; False otherwise."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -248,7 +248,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the seconds that a refusal asks to wait; ``None`` if it is not a limit that ends by waiting (UAH-383)."""
+    """Return the seconds that GitHub asks to wait; ``None`` if the error is not a rate limit (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -264,7 +264,7 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not empty, or an empty text."""
+    """Return the last non-empty line of a text, or an empty text."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

@@ -1,8 +1,9 @@
-"""Features as issues elsewhere: open is unfinished, closed is verified; written after sessions, never read back.
+"""Mirror of features as issues: an open issue is an unfinished feature, a closed issue a verified feature.
 
-One pure rule (``step_for``) decides about each issue. The issue numbers are in ``.harness/github_issues.json``, and
-each issue ends with a marker, so that a lost file makes no second set of issues. features.json stays the authority;
-people's changes to the issues are respected. Source: features.md section U, C01, C17, C37, C38.
+Issues are written after sessions and never read back. The pure function ``step_for`` decides about each issue. Issue
+numbers are stored in ``.harness/github_issues.json``; each issue also ends with a marker, so that a lost file causes no
+duplicate issues. features.json is authoritative, and people's changes to issues are kept. Source: features.md section
+U, C01, C17, C37, C38.
 """
 
 import os
@@ -34,7 +35,7 @@ _BODY = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorChoices:
-    """Settings of the mirror."""
+    """Settings of the issue mirror."""
 
     create_missing: bool = True
     close_verified: bool = True
@@ -42,7 +43,7 @@ class MirrorChoices:
 
 @dataclass
 class MirrorReport:
-    """Result of one pass over the features; feature ids."""
+    """Result of one mirror pass over the features, as lists of feature ids."""
 
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -55,7 +56,7 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """Return the actions in a line for a person; ``None`` if there were none."""
+        """Return the actions of the mirror pass as one output line; ``None`` if there were none."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
@@ -94,17 +95,17 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the last line of an issue's text, by which the harness recognises it."""
+    """Return the marker in the last line of an issue's text, which identifies the feature."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """Return the issue's title; a number sign would point to another issue."""
+    """Return the title of a feature's issue, without a number sign, which would link to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the issue's text: the proof of the feature, its needs, the keeper of the list; last the marker."""
+    """Return the text of a feature's issue: description, tests, dependencies, and the marker in the last line."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -119,7 +120,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text without mentions, links to other issues, secrets and markers."""
+    """Return the text on one line, without secrets, and with mentions, issue links and markers disabled."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -132,7 +133,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Update of the issues of one project; its progress is on disk after each step."""
+    """Update of the issues of one project; progress is saved to disk after each step."""
 
     def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
         self._project = project
@@ -146,7 +147,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Make one pass over features.json; a feature whose issue is right costs nothing."""
+        """Update the issues of all features once; a feature whose issue is up to date needs no call."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -173,7 +174,9 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's issue: the recorded one while it exists, else the first that carries the marker."""
+        """Return the feature's issue: the recorded issue if it exists, otherwise the first issue with the feature's
+        marker.
+        """
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
             recorded = listed.get(number) or self._tracker.issue(number)
@@ -227,7 +230,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded rows of the issues in this repository; another repository has other issues."""
+    """Return the recorded issues if they belong to this repository, otherwise an empty mapping."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -238,9 +241,9 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Mirror the features once, if the settings ask for it; never raise for errors of the other side.
+    """Update the issues after a session, if the settings ask for it; errors of the tracker are not raised.
 
-    Return the problem in one line, or None; the session's result stands in any case.
+    Return the problem in one line, or None. The session's result is not affected.
     """
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
@@ -263,9 +266,9 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Return the session's result after its mirror; ``github.on_sync_failure: fail`` ends the run as paused (C38).
+    """Return the session's result after updating the issues, with exit code 5 if that fails and must not (C38).
 
-    After Ctrl-C nothing is mirrored: the next session mirrors this one too.
+    Only ``github.on_sync_failure: fail`` sets this exit code. After Ctrl-C, the update is left to the next session.
     """
     if result.reason == "user_pause":
         return result
@@ -284,7 +287,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report that the mirror is behind; with ``on_sync_failure: fail`` the project is paused as well (C38)."""
+    """Report that the issues could not be updated; with ``on_sync_failure: fail``, also pause the project (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

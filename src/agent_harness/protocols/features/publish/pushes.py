@@ -1,16 +1,16 @@
-"""Retry of a push that the remote has rejected: pull once, prove again, push again; else pause and keep the commit.
+"""Retry of a rejected push: pull once, verify again, push again; if that fails, pause and keep the commit.
 
-    fetch        the remote's commits, on a private ref
-    join         the local commits on top, as objects (``kernel/git/joining.py``); never a merge, never a force-push
-    prove        the whole suite on the result: pulled commits prove nothing about the local ones
-    move         the branch and the files, if no change of a person is in the way
-    push         once more
+fetch        the remote's commits, to a private ref
+join         the local commits are rebased as git objects (``kernel/git/joining.py``); no merge, no force-push
+prove        the whole suite runs on the result
+move         the branch and the files, unless a person's changes are in the way
+push         once more
 
-Any failure leaves the branch as it was, with the accepted commit on it, and pauses the project.
+After any failure, the branch still has the accepted commit, and the project is paused.
 
-The agent's own pushes are stopped where they can be, and reported otherwise: nothing is pushed before it is accepted.
-That is a guard rail: a determined agent can still push, so the remotes are checked after each session. Their content is
-never removed by force; a person decides. Source: features.md UAH-380, C04, C30, S10.
+Pushes by the agent are prevented if possible, and otherwise reported, because nothing may be pushed before it is
+accepted. This is only a guard rail, so the remotes are checked after each session. Pushed content is never removed; a
+person decides. Source: features.md UAH-380, C04, C30, S10.
 """
 
 import re
@@ -33,19 +33,19 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Commit that the branch has now; ``paused`` says why a person has to look."""
+    """Commit at the tip of the branch after a push; ``paused`` is the reason why a person must act, or None."""
 
     commit: str | None
     paused: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code of an accepted session: 5 if its push has paused the project."""
+        """Exit code of an accepted session: 5 if the failed push paused the project, otherwise 0."""
         return 5 if self.paused else 0
 
 
 class _GivenUp(Exception):
-    """Failure of the retried push; the text says why."""
+    """Failure of the repeated push, with the reason as text."""
 
 
 def after_push(
@@ -57,10 +57,10 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry a finalization's push that the remote has rejected; do nothing for any other.
+    """Retry the push of an accepted session if the remote rejected it; otherwise do nothing.
 
-    ``judge`` is called only then. ``undisturbed`` makes the context in which files and branch are moved, so that no
-    signal interrupts that.
+    ``judge`` is called only for a retry. ``undisturbed`` creates the context in which files and branch are moved
+    without interruption by signals.
     """
     if not finalized.push_rejected:
         if finalized.push_problem:
@@ -86,7 +86,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second try of one push."""
+    """Second attempt at one rejected push."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Return the commit that the remote has now; raise ``_GivenUp`` if the push failed."""
+        """Pull if needed, push, and return the pushed commit; raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch has no upstream any more")
@@ -123,7 +123,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Put the local commits on top of the remote's, once the suite has proven the combination."""
+        """Rebase the local commits on the remote's commits, after the suite has passed on the combination."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -149,7 +149,9 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return (the passing tests of the joined commit, the total); raise ``_GivenUp`` if a known test fails."""
+        """Return the passing tests of the combined commit and the total; raise ``_GivenUp`` if a baseline test
+        fails.
+        """
         facts = self._judge.suite(tip)
         known = self._baseline.passing
         lost = known - facts.passing
@@ -164,7 +166,7 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Move branch, index and files to the joined commit; git refuses to overwrite any change."""
+        """Move branch, index and files to the combined commit; git refuses to overwrite uncommitted changes."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
@@ -174,7 +176,7 @@ class _Again:
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """Update the state files to the new commits."""
+        """Update baseline, proven features and session summary to the rebased commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -188,7 +190,7 @@ class _Again:
 
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
-"""Target of the agent's pushes: git says that it is not a repository, and this name says why."""
+"""Invalid target to which the agent's pushes are redirected; git's error message shows this name."""
 
 LOOK_SECONDS = 20.0
 _ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)
@@ -197,9 +199,9 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return variables under which git, wherever the agent calls it, pushes to no remote of these settings.
+    """Return environment variables with which git, called by the agent, cannot push to the configured remotes.
 
-    Fetching still works; a remote with the same address for both in two settings is left as it is.
+    Fetching still works. An address that is used for fetching in one setting and pushing in another is not redirected.
     """
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
@@ -217,15 +219,15 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """Return the known commits of branches, tags and remotes, as far as this repository can tell."""
+    """Return the commits that branches, tags and remote-tracking refs in this repository point to."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report the refs of a remote with commits of this session that the harness did not push.
+    """Report the refs on each remote that contain commits of this session that the harness did not push.
 
-    A remote that cannot be reached is skipped.
+    Unreachable remotes are skipped.
     """
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
@@ -242,7 +244,7 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if this repository holds the commit, and no ref of before the session led to it."""
+    """Return True if this repository contains the commit and no ref before the session reached it."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"
