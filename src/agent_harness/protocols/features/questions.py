@@ -69,13 +69,13 @@ STOPPING = frozenset(
         *("landing_failed", "attempt_lost", "head_red", "landing_broken"),
     }
 )
-"""Kinds that refuse every run until they are answered."""
+"""Kinds of question that prevent every run until they are answered."""
 
 KEEPING = frozenset({"built_already", "protected_change"})
-"""Kinds about a candidate that is kept until the answer."""
+"""Kinds of question about a candidate commit that is kept until the answer."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Kinds that keep no run from starting; each run checks the others again."""
+"""Kinds of question that prevent no run from starting."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -114,7 +114,7 @@ MEANT = {
     "accept-change": "the kept work is verified again with these files allowed to change, then accepted if it holds",
     "reject": "the kept work is rejected, it stays in a rescue; the next run tries {features} again",
 }
-"""Meaning of an option, in a line; ``{features}`` are those that the question is about."""
+"""One-line meaning of each answer option; ``{features}`` is replaced by the features in question."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
@@ -133,41 +133,42 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "skip": "Mark {features} as skipped, unblock dependents",
     },
 }
-"""Meaning of an option for one kind of question, if it differs."""
+"""Meanings of answer options that differ for one kind of question."""
 
 
 def option_line(asked: Question, option: str) -> str:
-    """Return the label of an option and its meaning; the word alone for an unknown one."""
+    """Return the label and meaning of an answer option; for an unknown option, return the option's word."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """Return the meaning of an option; an empty text for an unknown one."""
+    """Return the meaning of an answer option, or an empty text for an unknown option."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """Return the option's letter, the one in brackets of its label."""
+    """Return the letter of an answer option, which is in brackets in the option's label."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a question as it is stored."""
+    """Return a new question of this kind in its stored form."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if runs end with this question; one of an unknown kind does."""
+    """Return True if the question prevents runs, as a question of an unknown kind does."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question, one option per line with its meaning (UAH-402), and the command that answers it.
+    """Return the question's text, one answer option per line with its meaning (UAH-402), and the command that answers
+    it.
 
-    The command names the feature if another question of ``among`` would be answered first.
+    The command contains the feature id if another question of ``among`` would be answered first.
     """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
@@ -178,10 +179,10 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions, in the order in which they are answered.
+    """Return the pending questions in the order in which they are answered.
 
-    A stored question that stops the runs, the present dependency cycle of features.json, those about kept candidates,
-    any other stored one. A stored cycle that is gone is not a question.
+    The order is: a stored question that stops the runs, the current dependency cycle of features.json, questions about
+    kept candidates, any other stored question. A stored cycle that no longer exists is left out.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -190,14 +191,17 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the pending question that a run prints in full: about its own features, unless another one stops all."""
+    """Return the pending question that a run prints in full.
+
+    This is a question that stops all runs, otherwise a question about the run's own features, otherwise the first.
+    """
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
     return next(iter([*first, *own, *waiting]), None)
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return the question about the first dependency cycle in features.json now (E8), or None."""
+    """Return a question about the first dependency cycle in features.json (E8), or None."""
     found = records.cycles(document)
     if not found:
         return None
@@ -207,7 +211,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store the question until it is answered; the same question is asked once."""
+    """Store a question until it is answered and write an event; do nothing if the same question is already stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -217,9 +221,9 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drop a question that every run checks again, or that the next session answers; call this before the session.
+    """Drop stored questions that the next run checks again; call this before a session.
 
-    The one about a large feature stays until it is answered or the feature is done.
+    A question about a large feature stays until it is answered or the feature is done.
     """
     state = project.store.state()
     asked = state.question
@@ -237,12 +241,12 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Drop the stored question."""
+    """Drop the stored question without an answer."""
     project.store.update_state(pending_escalation=None)
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Drop the question about this feature's kept candidate, and the ref that kept it; rolled-back work stays."""
+    """Drop the question about a feature's kept candidate and delete the candidate's ref; rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -255,41 +259,43 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the harness's ref that keeps the candidate; None for any other name, such as a branch."""
+    """Return the private ref that keeps the question's candidate; None if the recorded name is not such a ref."""
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` while a question that stops the runs waits for its answer."""
+    """Raise ``Escalated`` while an unanswered question stops the runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the event of a question; its kind is a separate member beside the event's own type."""
+    """Return the question as an event; the question's kind is stored under ``kind``, beside the event type."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` while a kept candidate, or the one of this feature, waits for an answer."""
+    """Raise ``Escalated`` while a question about a kept candidate waits; with ``feature_id``, only about this
+    feature.
+    """
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the command that gives this answer."""
+    """Return the shell command that answers the question with this option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers a question, ready to paste, with the other answers in a comment.
+    """Return a shell command that answers the question, with the other options in a comment.
 
-    It is the retry if there is one: a person who pastes without reading ends and skips nothing.
+    The command uses the option ``retry`` if there is one, because pasting it then ends or skips nothing.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
@@ -298,12 +304,12 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the option that names the feature of a question, for a command."""
+    """Return the ``--feature`` option for a question about a kept candidate, otherwise an empty text."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the option that a person names by its number, letter or word; raise ``UsageError`` for anything else."""
+    """Return the answer option that the user gave by number, letter or word; raise ``UsageError`` for anything else."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

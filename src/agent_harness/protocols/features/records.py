@@ -1,8 +1,8 @@
-"""Files of a feature project, each read by one parser, safely for any types in them.
+"""Parsers of the files of a feature project; each tolerates values of any type.
 
-A record is a view: its attributes are read from the JSON object below it, and that object is written again. So
-additions of a newer version or a person survive every write, in their order. The classes are plain because ``status``
-reads them, and importing ``dataclasses`` costs more than all the rest of it. Source: features.md sections F, G, H.
+A record is a view of a JSON object, which is written back unchanged apart from edits. So members added by a newer
+version or a person survive every write, in order. The classes are plain because ``status`` reads them, and importing
+``dataclasses`` would slow it down. Source: features.md sections F, G, H.
 """
 
 from agent_harness.kernel.json import number_below
@@ -23,7 +23,7 @@ INSTRUCTIONS = (
 
 
 NO_ID = -1
-"""Id of an entry whose id is not a whole number; ``problems`` names it."""
+"""Id given to a feature whose id in the file is not a whole number; ``problems`` reports the feature."""
 
 VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
@@ -32,27 +32,27 @@ VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """Return a whole number read from a file, or ``otherwise``."""
+    """Return a value from a file if it is a whole number, otherwise the default ``otherwise``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def amount(value: object) -> float:
-    """Return a sum of money read from a file; 0 for anything else."""
+    """Return a value from a file as an amount of money; 0 if the value is not one."""
     return number_below(value, 1e12) or 0.0
 
 
 def json_object(value: object) -> "JsonObject | None":
-    """Return the value if it is an object, else None."""
+    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the members of a list as texts; none if it is not a list."""
+    """Return the members of a list as texts; empty if the value is not a list."""
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def ids(value: object) -> tuple[int, ...]:
-    """Return the whole numbers of a list; none if it is not a list."""
+    """Return the whole numbers in a list; empty if the value is not a list."""
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
@@ -60,7 +60,7 @@ def ids(value: object) -> tuple[int, ...]:
 
 
 class Feature:
-    """Entry of features.json."""
+    """Feature, as an entry of features.json."""
 
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
 
@@ -78,12 +78,12 @@ class Feature:
 
     @property
     def has_id(self) -> bool:
-        """True if its id is a whole number."""
+        """True if the feature's id in the file is a whole number."""
         return self.id != NO_ID
 
     @property
     def asked(self) -> str:
-        """Text of the description and the steps."""
+        """Description and verification steps of the feature as one text."""
         return ". ".join((self.description, *self.steps))
 
     @property
@@ -93,92 +93,94 @@ class Feature:
 
     @property
     def test_path(self) -> str:
-        """Test file without its ``::node``."""
+        """Path of the feature's test file, without ``::node``."""
         return self.test_file.split("::", 1)[0]
 
     @property
     def awaits_person(self) -> bool:
-        """True if its code is accepted, and a person has not yet confirmed it (C13)."""
+        """True if the feature's code is merged but a person has not yet confirmed the feature (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """Session after which it awaits a person."""
+        """Number of the session whose work was merged and waits for a person's confirmation, or None."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if it can be worked on, once its dependencies are done."""
+        """True if sessions may work on the feature, apart from its dependencies."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
     def skip_reason(self) -> str:
-        """Reason why it was skipped, if one was given."""
+        """Reason why the feature was skipped, or an empty text."""
         found = json_object(self.record.get("skipped")) or {}
         return " ".join(str(found.get("reason") or "").split())
 
     @property
     def unblocks(self) -> bool:
-        """True if it was skipped after a regression and blocks no other feature (C53)."""
+        """True if the feature was skipped after a regression and blocks no other feature (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
     def marked_by_person(self) -> bool:
-        """True if it passes by a person's decision, not by a proof."""
+        """True if the feature counts as passing by a person's decision, not by its tests."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """Priority: lower comes sooner; without one, after all that have one (UAH-106)."""
+        """Priority of the feature: lower values come first, features without a priority last (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """One of ``VERIFICATION_TYPES``; an unknown word counts as automated (UAH-403)."""
+        """Verification type of the feature (``VERIFICATION_TYPES``); an unknown word counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
     @property
     def requires_red(self) -> bool:
-        """True if its tests must have failed before the work."""
+        """True if the feature's tests must have failed before the work."""
         return self.record.get("requires_red") is not False
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Patterns of protected files (tests of others, settings of the runner) that its sessions may change."""
+        """Patterns of protected files (such as other tests and runner settings) that sessions on the feature may
+        change.
+        """
         return texts(self.record.get("may_change"))
 
     @property
     def details(self) -> str:
-        """Details in prose, as another list had them."""
+        """Detailed description of the feature, copied from the imported list."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """Checks by the agent of a feature that a person confirms."""
+        """Checks that the agent makes before a person confirms the feature."""
         return texts(self.record.get("automated_checks"))
 
     @property
     def manual_checks(self) -> tuple[str, ...]:
-        """Checks by the person."""
+        """Checks that the person makes to confirm the feature."""
         return texts(self.record.get("manual_checks"))
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
-        """Steps for looking at it with a browser; ``None`` if that is not wanted (UAH-447)."""
+        """Steps to check the feature in a browser; ``None`` if visual checks are off (UAH-447)."""
         found = json_object(self.record.get("visual_verification"))
         return texts(found.get("steps")) if found and found.get("enabled") else None
 
 
 CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""}, "The cleanup")
-"""Placeholder for the feature of a session that has none."""
+"""Placeholder feature for a cleanup session, which works on no feature."""
 
 
 class FeatureList:
-    """features.json; entries that are not objects are in the record alone."""
+    """Content of features.json; entries that are not objects appear only in ``record``."""
 
     __slots__ = ("features", "record")
 
@@ -202,21 +204,21 @@ class FeatureList:
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """Return (features proven, all features)."""
+        """Return the number of passing features and the number of all features."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
-        """Return the id after the last."""
+        """Return the next free feature id, one more than the highest."""
         return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
-    """Return a floored whole percentage; 0 of 0 is 0 (UAH-054, C49)."""
+    """Return ``part`` as a percentage of ``whole``, rounded down; 0 of 0 is 0 (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return every defect of features.json, one line each, naming the feature and the field; empty if it is valid."""
+    """Return every defect of features.json as one line with feature and field; empty if the file is valid."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -228,7 +230,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of each entry alone: invalid or incomplete features."""
+    """Return the defects of single features.json entries, without dependency problems."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -269,7 +271,9 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle, first id again at its end; a skipped feature breaks a cycle (E8)."""
+    """Return every dependency cycle as a list of ids that ends with its first id; skipped features break cycles
+    (E8).
+    """
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -278,11 +282,13 @@ def cycles(document: FeatureList) -> list[list[int]]:
 
 
 STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
-"""Maximum of verification steps of each estimated size (UAH-099..101); an estimate only ever warns."""
+"""Maximum number of verification steps per estimated size (UAH-099..101); exceeding it only causes a warning."""
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield warnings about features with more steps than recommended, or than their estimated size (UAH-113, C42)."""
+    """Yield warnings about features with more verification steps than recommended or than their size allows (UAH-113,
+    C42).
+    """
     for feature in features:
         steps, size = len(feature.steps), feature.record.get("size_estimate")
         most = STEPS_OF_SIZE.get(size, max_steps) if isinstance(size, str) else max_steps
@@ -295,7 +301,7 @@ def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
 
 
 def too_large(feature: Feature, max_steps: int) -> str:
-    """Return the message about a feature with too many steps."""
+    """Return the warning about a feature with too many verification steps."""
     return f"{feature.name} has {len(feature.steps)} verification steps (max recommended: {max_steps})."
 
 
@@ -303,7 +309,7 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 
 class SessionState:
-    """State in session_state.json over the defaults of a new project (UAH-115..125)."""
+    """Content of session_state.json, with the defaults of a new project for missing members (UAH-115..125)."""
 
     __slots__ = (
         "cleaned_up_at",
@@ -360,9 +366,9 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy with other values for these members.
+        """Return a copy of the session state with other values for some members.
 
-        Raise ``TypeError`` for a member that the file does not have.
+        Raise ``TypeError`` for a member that session_state.json does not have.
         """
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
@@ -402,11 +408,11 @@ NOTHING_UNFINISHED: "JsonObject" = {
     "wip_commit": None,
     "wip_red_tests": [],
 }
-"""Members of the session state when no work waits to be continued."""
+"""Values of the session state's members if there is no unfinished work."""
 
 
 class Question:
-    """Question for a person, as it is stored; kinds and wording are in ``questions.py``."""
+    """Question for a person in its stored form; kinds and wording are in ``questions.py``."""
 
     __slots__ = (
         *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
@@ -433,7 +439,7 @@ class Question:
 
 
 def counts(value: object) -> dict[str, int]:
-    """Return the whole numbers of a JSON object; other members are left out."""
+    """Return the members of a JSON object that are whole numbers."""
     found = json_object(value) or {}
     return {str(name): number for name, number in found.items() if isinstance(number, int)}
 
@@ -443,7 +449,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return ``3 F401, 2 E501``: the most frequent kinds first, the rest as a number."""
+    """Return a summary such as ``3 F401, 2 E501, 4 others``, with the most frequent kinds first."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -452,7 +458,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``: the most frequent first."""
+    """Return a lint summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``, most frequent first."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -466,12 +472,12 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return a person's request; an unreadable request counts as one."""
+    """Return a stored request of a person; for an unreadable request, return ``unreadable``."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 
 class Baseline:
-    """Tests in test_baseline.json that are known to pass (UAH-129, UAH-131), and the data files that they read."""
+    """Content of test_baseline.json: the tests known to pass (UAH-129, UAH-131) and the data files that they read."""
 
     __slots__ = ("files_read", "known_failures", "passing", "record")
 
@@ -482,16 +488,16 @@ class Baseline:
         self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
     def but(self, **members: object) -> "Baseline":
-        """Return a copy with other values for these members of the file."""
+        """Return a copy of the baseline with other values for some members."""
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return a copy with more passing tests, and with the files that tests read now."""
+        """Return a copy of the baseline with additional passing tests and the current list of files that tests read."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
     def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
-        """Return the baseline that a run of the suite gives."""
+        """Return a copy of the baseline with the results of a suite run."""
         found = sorted(passing)
         return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
@@ -507,13 +513,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if an agent worked and reported no use: a cost of 0 then means that it is not known."""
+    """Return True if an agent worked but reported neither tokens nor cost, so that a cost of 0 means "unknown"."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """Costs of sessions so far, in costs.yaml; ``silent`` if no session reported any."""
+    """Content of costs.yaml: the costs of sessions so far; ``silent`` if no session reported any cost."""
 
     __slots__ = (
         "assumed_usd",

@@ -1,13 +1,13 @@
-"""Choice of the next feature, and the reasons if there is none. Pure, and light enough for `status`.
+"""Pure functions that select the next feature or give the reasons why none can be worked on.
 
-Source: features.md UAH-452..456, C13, C53.
+This module is light enough for `status`. Source: features.md UAH-452..456, C13, C53.
 """
 
 from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
 
 
 class Choice:
-    """Chosen feature; ``feature`` is ``None`` if nothing is eligible, then ``waiting`` gives the reasons."""
+    """Selected feature; if ``feature`` is ``None``, ``waiting`` has the reasons why no feature is eligible."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -18,11 +18,11 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the partial feature of ``state`` first (UAH-462), then those that a session broke for good (C10).
+    """Return the next feature to work on: the unfinished feature first (UAH-462), then features that sessions broke
+    (C10).
 
-    Else the eligible one of lowest priority value, then id. Eligible: not proven, not skipped by a person, not waiting
-    for one or for their answer about a kept candidate, every dependency proven, or skipped in a way that blocks no
-    other feature.
+    After these, the eligible feature with the lowest priority value and id is selected. A feature is eligible if it is
+    open, waits for no person, and each dependency is proven or was skipped without blocking other features.
     """
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
@@ -40,9 +40,10 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """Return a feature that a person chose; raise ``UsageError`` or ``NothingEligible`` if no session on it can begin.
+    """Return the feature that a person selected.
 
-    While another feature is unfinished none can be chosen: its unproven commits would be pushed with the next proof.
+    Raise ``UsageError`` or ``NothingEligible`` if no session on this feature can start. While another feature is
+    unfinished, none can be selected, because the unproven commits would be pushed with the next accepted session.
     """
     from agent_harness.errors import NothingEligible
 
@@ -62,7 +63,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id; raise ``UsageError`` that lists the ids if there is none."""
+    """Return the feature with this id; if there is none, raise ``UsageError`` with the known ids."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -73,12 +74,12 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def finalized(document: FeatureList) -> set[int]:
-    """Return the ids of the features that block no other one: proven, or skipped after a regression (C53)."""
+    """Return the ids of features that block no other feature: proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Return the features whose candidate is kept until a person has answered the question about it."""
+    """Return the ids of features whose candidate is kept until a person answers the question about it."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 
