@@ -1,6 +1,6 @@
-"""Answer of `harness status`: read from the state files alone, without a lock, in milliseconds.
+"""Content of `harness status`, read only from the state files, without a lock, in milliseconds.
 
-Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports stay on the hot path.
+Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports must stay light.
 """
 
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return everything that status shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
+    """Return everything that `harness status` shows, as a JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -69,7 +69,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Return why the last run ended, or the next one would end at once, if a person has to act on it.
+    """Return why the last run ended, or why the next run would end immediately, if a person has to act.
 
     ``home`` is the project's state folder, outside the project.
     """
@@ -80,7 +80,7 @@ def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
 
 
 def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
-    """Return the actions of a person, by members of ``read``."""
+    """Return the actions that a person has to take, derived from members of ``read``."""
     return needs.of(
         [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
         held=_held(found["parallel"]),
@@ -94,7 +94,7 @@ def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs
 def what_decides(
     store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
 ) -> "JsonObject":
-    """Return the members of ``read`` by which ``next_command`` decides while no agent runs."""
+    """Return the members of ``read`` that determine ``next_command`` while no agent runs."""
     passing, total = document.counts()
     circle = any(each.kind == "dependency_cycle" for each in asked)
     feature = None if circle else selection.next_feature(document, state).feature
@@ -111,7 +111,7 @@ def what_decides(
 
 
 def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """Return the ids of the features that a session works on, or did until it was killed."""
+    """Return the ids of features that sessions work on, or worked on until they were killed."""
     one = (under_way or {}).get("feature_id")
     claimed = records.json_object(store.claims_of_run().get("items")) or {}
     return {*claimed, *([] if one is None else [str(one)])}
@@ -123,7 +123,7 @@ def standing(
     asked: "Sequence[records.Question]",
     checked: "Container[str]" = (),
 ) -> str:
-    """Return the state of a feature in the words of all views; ``asked`` are the open questions."""
+    """Return the state of a feature as a word that all views use; ``asked`` are the pending questions."""
     states = (
         (feature.passes and str(feature.id) in checked, status_summary.CHECKED),
         (feature.passes, status_summary.PROVEN),
@@ -135,7 +135,7 @@ def standing(
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
-    """Return the end of the session of a row of ``sessions.jsonl``, in words for people."""
+    """Return the result of the session in a row of ``sessions.jsonl``, as readable text."""
     if row.get("feature_completed") is True:
         return "verified"
     if row.get("rejected"):
@@ -147,7 +147,7 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the present or last known state of a parallel run."""
+    """Return the current or last known state of a parallel run, or None."""
     if not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -164,12 +164,12 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
 
 
 def several(layout: FeatureLayout) -> str | None:
-    """Return the state of a live parallel run in a few words; ``None`` if there is none."""
+    """Return the state of a running parallel run as a short text; ``None`` if no parallel run is running."""
     return _at_work(parallel_of(layout))
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that an ended run has left because a person holds them."""
+    """Return the features that an ended parallel run left because they wait for a person."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -186,7 +186,7 @@ def _at_work(found: "JsonObject | None") -> str | None:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features that a dead parallel run has left, and the command that continues it."""
+    """Return the features that a killed parallel run left, and the command that continues the run."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -208,11 +208,11 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
 
 
 MOST_NAMED = 5
-"""Questions, skipped features, files, agents, of which each has a line or a name where not all are asked for."""
+"""Maximum number of questions, skipped features, files or agents listed by default."""
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the answer, before all details."""
+    """Return the first lines of `harness status`, before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
@@ -235,7 +235,7 @@ def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def glance(found: "Mapping[str, Any]") -> str:
-    """Return the answer as one short line."""
+    """Return the project's status as one short line."""
     features, costs = found["features"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if any(questions.stops(each) for each in map(records.Question, found["questions"])) else ""
@@ -271,7 +271,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
 
 
 def comes_first(found: "Mapping[str, Any]") -> str | None:
-    """Return the command without which no session starts; ``None`` if one may."""
+    """Return the command that is needed before a session can start; ``None`` if none is needed."""
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     left = found["left_by_run"]
     rows: tuple[tuple[object, str], ...] = (
@@ -284,7 +284,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return the text about the cost; ``None`` before anything was spent."""
+    """Return the text about the project's cost; ``None`` if nothing has been spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -297,7 +297,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the text form: the answer, then the details; long lists are cut unless ``everything``."""
+    """Return the status as output lines, summary first; long lists are shortened unless ``everything`` is set."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -352,7 +352,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
-    """Return what the sessions so far have left: how the last one ended, what they cost, and the health."""
+    """Return the lines about the last session, the cost of all sessions, and the health."""
     why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
     return [
         f"Last session: {found['status']}{why}",
@@ -371,7 +371,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Return every question, and the command that answers it."""
+    """Return the lines for every pending question, with the command that answers it."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -392,12 +392,12 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """Return the line for a client that waits for its provider by itself."""
+    """Return the line about an agent client that is waiting for its provider, or no line."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the lint of the last accepted session, most frequent kinds first; ``None`` if there is none."""
+    """Return the lint result of the last accepted session, most frequent kinds first; ``None`` without findings."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -407,14 +407,16 @@ def _lint(measured: "JsonObject") -> "JsonObject | None":
 
 
 def health_word(score: float) -> str:
-    """Return GOOD above 0.8, FAIR above 0.6, else POOR (UAH-442)."""
+    """Return the word for a health score: GOOD above 0.8, FAIR above 0.6, otherwise POOR (UAH-442)."""
     return "GOOD" if score > 0.8 else "FAIR" if score > 0.6 else "POOR"
 
 
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health figure; an empty denominator counts as 1, for features as 0 (C52)."""
+    """Return the weighted health score from 0 to 1; without tests the tests count as 1, without features these as 0
+    (C52).
+    """
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -425,7 +427,7 @@ def weigh(
 
 
 def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
-    """Return the figure after the last session; tests of unfinished features do not count (C23)."""
+    """Return the health score after the last session; tests of unfinished features do not count (C23)."""
     known, quality = len(store.baseline().passing), store.quality()
     sizes = records.json_object(store.file_sizes().get("files")) or {}
     return weigh(
@@ -440,9 +442,9 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without claims that are not verified yet, or that nobody will verify.
+    """Return features.json without claims that are not yet verified or never will be.
 
-    A record that only the project holds can remove claims, but not add any.
+    A session record that exists only in the project can remove claims but not add any.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
@@ -468,7 +470,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last line of the log if it says that the client waits for its provider; else ``None``."""
+    """Return the last event if an agent client is waiting for its provider, otherwise ``None``."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -483,9 +485,9 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost, and the cost for each verified feature; unknown cost is ``None`` or separate (C58).
+    """Return the total cost and the cost per verified feature; unknown costs are ``None`` or separate (C58).
 
-    ``per_verified_usd`` is the total cost, failed sessions included, divided by the number of verified features.
+    ``per_verified_usd`` is the total cost, including failed sessions, divided by the number of verified features.
     """
     return {
         "total_usd": costs.total_usd,

@@ -1,6 +1,6 @@
-"""State files of a feature project: atomic writes below one lock, append-only logs.
+"""State files of a feature project, written atomically under one lock, and append-only logs.
 
-This module is at the bottom of the protocol: it knows files, not git, agents or verification. Source: features.md
+This module is the lowest layer of the protocol: it handles files, not git, agents or verification. Source: features.md
 sections F-H, C31.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
-"""Logs that could not be replaced if they were lost."""
+"""Log files that cannot be reconstructed if they are lost."""
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; nothing if it cannot be read, or is far too large."""
+    """Return the content of a file; empty if the file is unreadable or too large."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -37,9 +37,9 @@ def _content(path: str) -> bytes:
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the record in a file or else in its backup; ``None`` if it is missing.
+    """Return the JSON record in a file or, if it is damaged, in its backup; ``None`` if the file is missing.
 
-    Raise ``StateDamaged`` if both are bad.
+    Raise ``StateDamaged`` if both file and backup are damaged.
     """
     try:
         return files.read_json(path)
@@ -54,7 +54,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for one row in ten, by its content alone."""
+    """Return True for about one row in ten, depending only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -66,14 +66,14 @@ OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
 CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
-"""Claims of a run with several agents, in the project's state folder outside the project."""
+"""Path of a parallel run's claims file, relative to the state folder outside the project."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """State files of one project."""
+    """Access to the state files and logs of one project."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store; ``read_yaml`` reads a costs file that a person has rewritten in another style than JSON.
+        """Open the store; ``read_yaml`` parses a costs file that a person rewrote as YAML that is not JSON.
 
-        ``by`` is named by every event, if given.
+        ``by``, if given, is recorded in every event.
         """
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
@@ -98,7 +98,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Return features.json; raise ``StateDamaged`` if it is missing or does not parse."""
+        """Return features.json; raise ``StateDamaged`` if the file is missing or malformed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -112,11 +112,11 @@ class FeatureStore:
     # -- session state -------------------------------------------------------------------------------------------
 
     def initialised(self) -> bool:
-        """Return True if ``init`` was completed here."""
+        """Return True if ``harness init`` was completed in this project."""
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json over the defaults of a new project."""
+        """Return session_state.json, with the defaults of a new project for missing members."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
@@ -124,17 +124,17 @@ class FeatureStore:
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Replace these members of session_state.json; return the new state."""
+        """Set these members of session_state.json and return the new state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
 
     def stored_state(self) -> "JsonObject":
-        """Return session_state.json as it is on disk, without any default."""
+        """Return session_state.json as it is on disk, without defaults."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """Return test_baseline.json over an empty one."""
+        """Return test_baseline.json, with defaults for missing members."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
@@ -157,7 +157,7 @@ class FeatureStore:
             return {}
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml; its JSON part is read here, anything else by ``read_yaml``."""
+        """Return costs.yaml; if the file is not JSON, it is parsed with ``read_yaml``."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -169,7 +169,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace one state file atomically, keep the previous version, and remember the new content."""
+        """Replace a state file atomically, keep the previous version as a backup, and remember the new content."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -184,14 +184,14 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with the command that restores the last whole version."""
+        """Add a hint to the error: the command that restores the file's last undamaged version."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
         return error
 
     def sweep(self) -> None:
-        """Remove the files that killed writers left beside the state files. Call it under the lock."""
+        """Remove temporary files that killed processes left beside the state files. The caller must hold the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -199,7 +199,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the state files as they are now; ``tampered`` compares with this."""
+        """Remember the current content of the state files, for comparison by ``tampered``."""
         held = {}
         for path in self._guarded():
             try:
@@ -210,7 +210,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the histories before an agent works to where it cannot write."""
+        """Copy the logs to a folder that agents cannot write, before an agent works."""
         import shutil
 
         for name in HISTORIES:
@@ -222,9 +222,9 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore histories that no longer begin as they did before the agent worked; return their names.
+        """Restore logs that no longer begin with their rows from before the agent's work; return their names.
 
-        Later rows follow the restored ones. Each file is read once.
+        Later rows are kept after the restored rows.
         """
         found = []
         for name in HISTORIES:
@@ -246,9 +246,9 @@ class FeatureStore:
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Restore a file to its content (``None``: missing), also if a link or a folder replaced it.
+        """Restore a file's content (``None``: delete the file), even if a symbolic link or a folder replaced it.
 
-        Return True if it had changed.
+        Return True if the file had changed.
         """
         try:
             found = files.read_bytes(path)
@@ -273,9 +273,9 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find the folder for records that no agent may rewrite.
+        """Create or find the project's state folder outside the project, which agents cannot change.
 
-        Return a note for the person if it is not the usual one.
+        Return a note for the user if it is not the usual folder.
         """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
@@ -289,25 +289,29 @@ class FeatureStore:
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Return the path of a session's present step; ``None`` if no folder outside the project can be written."""
+        """Return the path of now.json, the session's current activity; ``None`` without a folder outside the
+        project.
+        """
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the session that is, or was, running here, as the harness itself recorded it outside the project."""
+        """Return the harness's record, outside the project, of a running or interrupted session; None if there is
+        none.
+        """
         if self._open is not None:
             return self._open
         path = self._trusted(OPEN_SESSION)
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folders that git and the record need, whatever the agent put there."""
+        """Restore the folder of the session record in ``.git`` if an agent replaced it."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the copy in the project, which anybody may have written; ``None`` if there is none.
+        """Return the untrusted copy of the session record in the project; ``None`` if there is none.
 
-        An unreadable copy counts as an empty one.
+        An unreadable copy counts as an empty record.
         """
         try:
             return _read_or_backup(self.layout.session_copy)
@@ -315,7 +319,7 @@ class FeatureStore:
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Record the running session; durable before this returns."""
+        """Write the record of the running session; the record is durable when this method returns."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -324,7 +328,9 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove the record of the session: all of its effects are on disk. The trusted record goes last."""
+        """Remove the session record after all effects of the session are on disk. The trusted record is removed
+        last.
+        """
         self._open = None
         for path in (self.layout.session_copy, self._trusted(OPEN_SESSION)):
             for each in (path, f"{path}.bak") if path else ():
@@ -335,14 +341,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the histories: no agent is running any more."""
+        """Remove the copies of the logs when no agent is running any more."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Move an unusable record out of the way; return its new path."""
+        """Rename an unusable session record, and return its new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -354,7 +360,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a live or dead parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -364,7 +370,7 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims of a dead run with several agents: ``workers``, ``branch``, ``items``; or None."""
+        """Return the claims of a killed parallel run (``workers``, ``branch``, ``items``), or None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -390,9 +396,9 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the list in which only features pass that the harness has accepted, or a person has marked.
+        """Return the feature list in which only features pass that the harness accepted or a person marked.
 
-        An agent can write the file; a project that the harness has not seen yet is trusted.
+        An agent could have edited the file. A project that the harness has not seen yet is trusted.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -402,28 +408,28 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json; without a folder for it, the next run asks the suite instead."""
+        """Replace proven.json; without a folder for it, the next run runs the suite instead."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Return the path of the list of installed packages before a session.
+        """Return the path of the list of packages that were installed before a session.
 
         ``None`` without a folder outside the project.
         """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the undo that is being carried out; ``None`` without a folder outside the project."""
+        """Return the path of the record of an unfinished undo; ``None`` without a folder outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdicts (``session/ledger.py``): in the project if no folder outside can be written.
+        """Return the path of the verdict ledger; it is in the project if no folder outside the project is writable.
 
-        Without ``make``, for reading, nothing is created.
+        With ``make=False``, for reading, no folder is created.
         """
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
@@ -434,7 +440,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the pause that a person has asked for, or None; an unreadable request counts as one."""
+        """Return the user's pause request, or None; an unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -444,7 +450,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Request a pause, or withdraw it."""
+        """Write a pause request; with ``None``, delete the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -455,9 +461,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Write one line to events.jsonl, unless its level is below the configured floor (C44).
+        """Write an event to events.jsonl, unless its level is below the configured level (C44).
 
-        With the floor at ``routine``, one in ten of the routine events is kept: always the same ones.
+        With the level ``routine``, about one in ten routine events is kept, selected by content.
         """
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
@@ -465,24 +471,24 @@ class FeatureStore:
             self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
-        """Write one JSON line with a time stamp to a log of the project."""
+        """Append one JSON line with a timestamp to a log of the project."""
         files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """Return the last rows of a log; the cost does not grow with the log."""
+        """Return the last ``count`` rows of a log, read from its end."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return the number of the next session: one without a record, even if a person restored an older state."""
+        """Return the number of the next session, which no recorded session has, even if an older state was restored."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
-        """Return the numbers of the last few sessions with a record in sessions.jsonl."""
+        """Return the session numbers in the last five rows of sessions.jsonl."""
         return {records.number(row.get("session_id"), -1) for row in journal.tail(self.layout.log("sessions.jsonl"), 5)}
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """Return the job of each feature in the answer of ``left_by_run``."""
+    """Return the job id of each feature in the claims from ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

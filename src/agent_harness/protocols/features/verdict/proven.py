@@ -1,13 +1,12 @@
-"""Features that the harness itself has accepted: nothing else counts as proven, regardless of features.json.
+"""Record of the features that the harness itself has accepted; only these count as proven, whatever features.json says.
 
-``proven.json``, outside the project, lists them with the commit that holds them all. A feature may be marked as passing
-without being in that list: a person or an agent edited the file, or the project was moved or copied. Such a feature,
-and one whose commit is no longer part of the history, is trusted only after the suite has run at HEAD and its own tests
-have passed there. If sessions have run here before, its work is also verified like a session's, from the commit in
-which it was not marked yet. A leftover process of an agent could have set the mark.
+``proven.json``, outside the project, lists these features and the commit that contains them. A feature marked as
+passing may be missing from the list because somebody edited the file, or because the project was moved or copied. Such
+a feature is trusted only after the suite has run at HEAD and its own tests have passed. If sessions have run here
+before, all changes since the feature was open are also verified like a session's work.
 
-An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation that names the
-feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
+An agent may only change ``last_updated``, and ``passes`` from false to true; any other change is a violation. Source:
+features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
 import json
@@ -24,9 +23,9 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise if a feature is marked as passing that nobody has proven and whose tests do not pass.
+    """Raise if a feature is marked as passing that was never accepted and whose tests do not pass.
 
-    ``Escalated`` (E9), or ``PreflightFailed`` if the baseline knows these tests to pass and they were broken since.
+    The error is ``Escalated`` (E9), or ``PreflightFailed`` if these tests are in the baseline and were broken later.
     """
     marked = _marked(project.store.features())
     head = project.git.head()
@@ -47,7 +46,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` unless each mark that was set since sessions have run here passes the whole verification."""
+    """Raise ``Escalated`` if a feature marked without a session does not pass the whole verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -62,7 +61,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features of proven.json, as long as HEAD holds the commit at which they were accepted."""
+    """Return the features in proven.json, if HEAD contains the commit at which they were accepted; otherwise none."""
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -72,16 +71,16 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision: the feature counts as accepted from now on, or no longer does."""
+    """Record a person's decision that a feature counts as accepted from now on, or no longer does."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the suite proves every feature that is marked as passing, and the whole baseline.
+    """Raise ``Escalated`` unless every feature marked as passing has passing tests and the whole baseline passes.
 
-    Failing tests count, except those of open features.
+    Failing tests of open features do not count.
     """
     document = project.store.features()
     marked = _marked(document)
@@ -99,9 +98,9 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the failing tests, if all of them are in the baseline and features are open: no mark is wrong then.
+    """Return the lost baseline tests if they explain every failure and open features remain; otherwise an empty list.
 
-    If all features are marked, a person decides what is wrong (E9).
+    If all features are marked as passing, a person decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing
@@ -111,7 +110,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Raise ``Escalated``, and store the question, if there is anything to ask (E9)."""
+    """Store the question and raise ``Escalated`` if the suite contradicts a feature's passing mark (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -130,7 +129,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return the tests that belong to no open feature, in order."""
+    """Return the tests that belong to no open feature, sorted."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -144,7 +143,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if a test id lies in this test file, which may carry ``::node``."""
+    """Return True if a test id belongs to this test file, which may have a ``::node`` suffix."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -160,14 +159,16 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Feature ids newly claimed, in the order of the file, and every illegal change, one line each."""
+    """Features newly marked as passing, in file order, and every forbidden change, one line each."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the difference between the earlier features.json and the agent's; ``None`` means that it is unreadable."""
+    """Return the changes between the earlier features.json and the agent's; ``None`` means the agent's is
+    unreadable.
+    """
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
     listed = after.record.get("features")
@@ -195,7 +196,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by their id, of any type."""
+    """Return the features by id; an id may have any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")
