@@ -1,4 +1,4 @@
-"""The view of ``harness watch``: one project or all, as lines of a given width; nothing is written.
+"""View of ``harness watch``: one project or all projects, as lines of a given width; nothing is written.
 
     shop  6/7 proven  judging 0:42                              1 to 3 h left
     $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
@@ -10,7 +10,7 @@
     -- harness -----------------------------------------------------------
       14:56:03 suite   runs, 71 tests
 
-The data comes from the reader of the project's kind and the logs that it names; only new lines are read. Source:
+The data comes from the project's records and logs, of which only new lines are read. Source:
 ``faces.md`` 4, F-WATCH-1 to 5.
 """
 

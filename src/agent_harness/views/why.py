@@ -1,9 +1,9 @@
-"""The reasons for an item's state: its claims and verdicts, a person's decisions, and commands to check it yourself.
+"""Reasons for an item's state: claims, verdicts, a person's decisions, and commands with which users can check them.
 
     found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
 
-The commands are for a shell in the project's folder, one after the other. They need git and the project's own tools,
+The commands run in order in one shell in the project's folder. They need git and the project's own tools,
 but not the harness. Source: ``faces.md`` 3, F-STORY-3.
 """
 

@@ -1,4 +1,4 @@
-"""Questions for a person: their kinds, options and wording, and how one is stored until it is answered.
+"""Questions for a person: their kinds, options and wording, and their storage until they are answered.
 
     kind                    asked when                                               stops the runs
     feature_stuck           too many sessions on one feature (E1)                    yes
@@ -10,22 +10,22 @@
     landing_broken          merge candidates cannot be verified                      yes
     budget_exceeded         a session ran over a budget (E7)                         yes
     too_many_starts         an agent was started too often for one feature           yes
-    no_way_back             a session's checkpoint is gone from the repository       yes
-    environment             reset.sh could not bring the environment back (E6)       until the next check
+    no_way_back             a session's checkpoint was deleted from the repository   yes
+    environment             reset.sh could not restore the environment (E6)          until the next check
     dependency_cycle        features depend on each other in a cycle (E8)            until the next check
-    false_positives         features are marked as passing and tests fail (E9)       until the next check
+    false_positives         features are marked as passing, but tests fail (E9)      until the next check
     claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
     regression              a session broke tests and was rolled back (E3)           no: the next run tries again
-    dependency_regression   the same, and open features wait for broken ones         no: the next run tries again
-    large_feature           a feature has too many verification steps (E10)          no: it is worked on as it is
-    built_already           a feature's tests pass on the code before as well        its feature alone
+    dependency_regression   as regression, and open features need the broken ones    no: the next run tries again
+    large_feature           a feature has too many verification steps (E10)          no: the next run works on it
+    built_already           a feature's tests also pass on the base commit           its feature alone
     protected_change        proven, except for changed protected files               its feature alone
 
-Those that stop until the next check are facts that every run checks again: once they are fixed, by an answer or
-manually, the run goes on. Those that stop nothing are stored as well, shown by ``status``, and can be answered until
-the next session makes them pointless. The last two keep the session's candidate under a private ref: it waits, and its
-feature with it, until the answer. There may be several of these (``kept_candidates`` of the session state). Letters
-mean the same everywhere (C11). Source: features.md section T, C11, C12, C35.
+Every run checks the conditions of questions that stop "until the next check" again, and continues once the condition is
+fixed. Questions that stop nothing are stored too, shown by ``status``, and can be answered until the next session. The
+last two kinds keep the session's candidate under a private ref, and their feature waits for the answer. Several of
+these may be stored (``kept_candidates`` in the session state). An option's letter is the same in all questions (C11).
+Source: features.md section T, C11, C12, C35.
 """
 
 import re

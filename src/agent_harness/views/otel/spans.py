@@ -1,10 +1,10 @@
-"""The spans of a project.
+"""OpenTelemetry spans of a project.
 
     invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
-Ids come from project, session and claim, so that a second export is the same. Prompts and output are not included.
-Names of attributes are those of the GenAI conventions, which are still in development; the harness's own begin with
-``harness.``. Needs the extra ``otel``. Source: ``faces.md`` 9.
+Span ids are derived from project, session and claim, so a second export is identical. Prompts and output are not
+included. Attribute names follow the GenAI conventions, which are still in development; the harness's own attributes
+begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""Elements of a page as calls. Text and attributes are escaped by construction: there is no way to pass markup in.
+"""HTML elements as function calls. All text and attributes are escaped; raw markup cannot be passed in.
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
-Control characters, also those that change the text direction, become visible escapes. ``faces.md`` 5.
+Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5.
 """
 
 from __future__ import annotations

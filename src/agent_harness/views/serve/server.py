@@ -1,4 +1,4 @@
-"""The server of ``harness serve``: on loopback only, at the first free port, with a folder in the user's state.
+"""Server of ``harness serve``: on loopback only, at the first free port, with a folder in the user's state.
 
     $XDG_STATE_HOME/agent-harness/serve/PORT/
         server.json     the process that listens there
