@@ -19,39 +19,39 @@ class Action:
 RECOVERY: tuple[Action, ...] = (
     Action(
         phase="preparing",
-        left_behind="no agent was started; at most a private ref and a checkpoint folder",
+        left_behind="No agent was started. At most, a private ref and a checkpoint folder exist.",
         step="forget",
-        promise="no session number is used up, nothing is committed",
+        promise="No session number is used up, and nothing is committed.",
     ),
     Action(
         phase="running",
-        left_behind="an agent may have written, committed, or claimed",
+        left_behind="An agent may have changed files, made commits, or claimed a feature.",
         step="hand_off",
-        promise="its processes are ended, unverified claims are taken back, the work is a WIP commit to continue",
+        promise="The agent's processes are ended, and unverified claims are removed. A WIP commit keeps the work.",
     ),
     Action(
         phase="judging",
-        left_behind="the agent had ended; the verdict was not yet known",
+        left_behind="The agent had ended, but there was no verdict yet.",
         step="hand_off",
-        promise="as for running: an unproven claim never survives a crash",
+        promise="As for `running`: an unverified claim is removed, and a WIP commit keeps the work.",
     ),
     Action(
         phase="settling",
-        left_behind="the verdict was written down before the first change; some of its steps may be done",
+        left_behind="The verdict was recorded before the first change. Some of its steps may be done.",
         step="settle",
-        promise="every step is repeated and none has a second effect",
+        promise="Every step is repeated, and no step takes effect twice.",
     ),
     Action(
         phase="planning",
-        left_behind="an agent was planning more features, and may have written anything",
+        left_behind="An agent was planning more features, and may have changed any file.",
         step="take_back",
-        promise="all is as it was before; what the agent did is in a rescue ref",
+        promise="All files are restored. A rescue ref keeps the agent's work.",
     ),
     Action(
         phase="planned",
-        left_behind="the plan was valid and its commit written down",
+        left_behind="The plan was valid, and its commit was recorded.",
         step="adopt",
-        promise="the features are there, once",
+        promise="The planned features are on the branch exactly once.",
     ),
 )
 
