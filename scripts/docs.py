@@ -130,7 +130,7 @@ def recovery_tables() -> str:
     """docs/recovery.md: what an interrupted session comes to, and how each unfinished one is handed off."""
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
-        (name, f"`{(each.subject or 'as the settings say').strip()}`", each.told or "nothing", f"`{each.event}`")
+        (name, f"`{(each.subject or 'as configured').strip()}`", each.told or "nothing", f"`{each.event}`")
         for name, each in wip.WORDINGS.items()
     ]
     return page(
@@ -138,79 +138,79 @@ def recovery_tables() -> str:
         "# Recovery",
         "The running session is recorded outside the project, in "
         "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "
-        "dies, the next `harness run` finds the record, and does the step of the recorded phase.",
-        table(("phase", "possible remains", "step", "promise"), phases),
-        "`.git/harness/open_session.json` is a copy. It may be the only record, because the project was moved or "
-        "copied, or because somebody wrote it. Then the session counts as interrupted whatever its phase: its work "
-        "becomes a WIP commit, and no verdict is carried out. A copy that does not fit the project is kept beside it, "
-        "and the run continues.",
-        "Somebody may move the branch before a verdict is carried out, so that the session's commit no longer fits. "
-        "Then the commit is kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "dies, the next `harness run` finds the record and carries out the step for the recorded phase.",
+        table(("phase", "state after the crash", "step", "result"), phases),
+        "`.git/harness/open_session.json` is a copy of this record. The copy may be the only record, because the "
+        "project was moved or copied, or because somebody wrote the file. In this case, the session counts as "
+        "interrupted in any phase. Its work becomes a WIP commit, and no verdict is carried out. If the copy does not "
+        "match the project, the file is renamed, and the run continues.",
+        "If the branch was moved before a verdict is carried out, the session's commit no longer fits the branch. The "
+        "commit is then kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## The end of a turn",
-        "An agent of `harness run` may change the state of git in its turn. These changes belong to its session or "
-        "attempt. The rules are the same for feature projects, task lists and the workspaces of `--workers` "
+        "An agent may change the state of git in its turn. These changes belong to the agent's session or attempt. "
+        "The following rules are the same for feature projects, task lists and the workspaces of `--workers` "
         "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("after the turn", "consequence"),
             (
                 (
-                    "another branch, or no branch, is checked out, or the branch is gone or renamed",
-                    "the work is put on the first branch, which is checked out again",
+                    "Another branch or no branch is checked out, or the branch was deleted or renamed.",
+                    "The work is moved to the original branch, which is checked out again.",
                 ),
                 (
-                    "the first commit is no longer in the history",
-                    "the turn's work is put on top of that commit with its contents. A conflict is rejected",
+                    "The base commit is no longer in the history.",
+                    "The turn's work is applied on top of the base commit. A conflict is rejected.",
                 ),
                 (
-                    "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
-                    "in a task list the agent may fix it, then it goes into a rescue. A feature session is rolled back",
+                    "A merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved.",
+                    "A feature session is rolled back. A task's agent may fix it, else the work goes into a rescue.",
                 ),
                 (
-                    "another work tree, or a repository, is below the project",
-                    "it stays. It is not in a commit, and the verdict says so",
+                    "The project folder contains another work tree or repository.",
+                    "The other work tree stays. It is not committed, and the verdict says so.",
                 ),
                 (
-                    "a submodule has changes",
-                    "they stay. A rollback reports them, and an acceptance does if they are not committed there",
+                    "A submodule has changes.",
+                    "The changes stay. A rollback reports them. An acceptance reports uncommitted changes only.",
                 ),
                 (
-                    "the settings of the repository, or a hook, have changed",
-                    "they are restored and reported. The turn's versions are kept in `.git/harness/left`",
+                    "The repository's git settings or a hook have changed.",
+                    "They are restored, and the change is reported. `.git/harness/left` has the changed files.",
                 ),
                 (
-                    "settings of git outside of the repository have changed",
-                    "they stay. Each is reported with its old value and the command that restores it",
+                    "Git settings outside the repository have changed.",
+                    "The settings stay. Each is reported with its old value and the command that restores it.",
                 ),
                 (
-                    "git has a new lock that no process holds",
-                    "it is moved away and reported",
+                    "Git has a new lock file that no process holds.",
+                    "The lock file is moved away and reported.",
                 ),
                 (
-                    "git cannot read HEAD, the branch, packed-refs or the index",
-                    "it is restored and reported. The damaged file is kept in `.git/harness/left`",
+                    "Git cannot read HEAD, the branch, packed-refs or the index.",
+                    "The damaged file is restored and reported. A copy is kept in `.git/harness/left`.",
                 ),
                 (
-                    "a task list is gone or damaged, or is now a folder or a link",
-                    "the list, its log and its costs are restored",
+                    "A task list was deleted, damaged, or replaced by a folder or a symbolic link.",
+                    "The list, its log and its costs are restored.",
                 ),
             ),
         ),
         "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. If "
-        "all files of a list are gone, `harness task recover` and `harness run` restore that copy, and `harness init` "
-        "refuses to create an empty list.",
+        "all files of a list were deleted, `harness task recover` and `harness run` restore that copy, and "
+        "`harness init` refuses to create an empty list.",
         "## Hand-off",
         "An unfinished session ends as a WIP commit that is never pushed. The next session continues it.",
-        table(("reason", "subject of the commit begins", "in the progress file", "event"), endings),
+        table(("reason", "start of the commit subject", "entry in the progress file", "event"), endings),
         "## Task lists",
-        "For a task that a dead session left in progress, the state of the work tree decides. `validate`: the harness "
-        "runs the validation. If it passes, the task is completed, with uncommitted changes in a commit. Otherwise the "
-        "work is rolled back into a rescue and counts as a failed attempt. `resume`: only the agent can decide, with "
-        "`harness task recover ID --decide resume|fail`.",
+        "If a killed session left a task in progress, the state of the work tree determines the step. `validate`: the "
+        "harness runs the task's validation command. If the command passes, the task is completed, and uncommitted "
+        "changes are committed. Otherwise, the work is rolled back into a rescue, and the attempt counts as failed. "
+        "`resume`: the agent decides, with `harness task recover ID --decide resume|fail`.",
         table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint itself is always "
-        "whole, since it is only ever replaced. If a worker damaged it, that file is kept in `evidence/`, and the "
-        "checkpoint from before the run is restored. `lth status` names the row that fits.",
+        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is never "
+        "incomplete, because it is replaced in one step. If a worker damaged the file, a copy is kept in `evidence/`, "
+        "and the checkpoint from before the run is restored. `lth status` shows the row that applies.",
         table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
 
