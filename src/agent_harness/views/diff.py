@@ -126,7 +126,7 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
         state = ACCEPTED if believed or session.outcome in why.DONE else WIP
         return WorkDiff(name=name, state=state, base=session.base, tip=session.head, folder=folder)
     following = "lth rescue ." if view.kind == "longtask" else "harness rescue list"
-    raise NothingEligible(f"{name} left no commit: {session.outcome}", hint=following)
+    raise NothingEligible(f"{name} has no commit to show: {session.outcome}", hint=following)
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
@@ -138,7 +138,7 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
             if git.commit_of(commit) is None:
-                raise NothingEligible(f"{found.name}: {commit} is no longer kept", hint="harness log sessions")
+                raise NothingEligible(f"{found.name}: {commit} no longer exists", hint="harness log sessions")
         changed = [(each.status, each.path) for each in git.changed_paths(found.base, found.tip)]
     except OSError as error:
         raise HarnessError(f"{found.folder}: {error.strerror}", hint="harness status") from None

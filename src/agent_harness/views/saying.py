@@ -82,7 +82,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     found = snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
     if snapshot.at_work(found) and not slots and found and found.get("workers"):
-        raise Refused("these agents run on other machines, which messages cannot reach", hint="harness watch")
+        raise Refused("the agents run on other machines, which messages cannot reach", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
@@ -91,7 +91,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     if snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
-        raise Refused(f"several agents are running; name the one that gets the message{there}", hint=hint)
+        raise Refused(f"several agents are running; select the agent that gets the message{there}", hint=hint)
     message = PersonsMessages(reader.home).leave(text, by=by)
     return LeftMessage(message=message, to=None, who="The agent", when=_when(now.running(reader.home)))
 

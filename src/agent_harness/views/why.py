@@ -38,14 +38,14 @@ INDENT = 11
 _PRINTED = 8  # last lines of a check's output
 
 REASONS = {
-    "answers_differ": "a function gave another answer when called outside its test",
-    "changed_by_its_run": "the proof passed, but its run changed files of the work",
+    "answers_differ": "a function returned a different result when called outside its test",
+    "changed_by_its_run": "the check passed, but changed files of the work",
     "check_changed": "the agent changed a file that the check runs",
     "breaks_completed": "it breaks a task that was completed before",
     "broken_later": "a later change broke it",
     "cleanup_claimed": "a cleanup session claimed a feature",
     "cleanup_worse": "the cleanup added lint errors",
-    "compiled_file": "compiled code was left out",
+    "compiled_file": "compiled files were removed before the check",
     "criteria_unmet": "criteria are not met",
     "cut_short": "the worker was stopped before it ended",
     "damaged_commit": "the commit is damaged",
@@ -53,22 +53,22 @@ REASONS = {
     "environment_changed": "the agent changed a script of the environment",
     "fails_in_suite": "its tests pass alone but fail in the suite",
     "flaky_test": "a test passed and failed on the same code",
-    "green_before": "the proof passed before the work as well",
-    "link_leads_out": "a symlink points outside the repository",
+    "green_before": "the check also passed before the work",
+    "link_leads_out": "a symbolic link points outside the repository",
     "lint": "the linter found errors",
     "marked_by_hand": "it was marked as done in the file",
     "multiple_claims": "more than one item was claimed",
-    "no_evidence": "nothing shows that the agent looked at it",
-    "no_proof_run": "no proof was run",
+    "no_evidence": "the agent showed no evidence",
+    "no_proof_run": "no check was run",
     "not_landed": "it was proven in its workspace but not merged",
     "not_verified": "it has not been verified",
     "own_files": "the agent changed files of the harness",
-    "over_limit": "the checks went over a limit",
+    "over_limit": "the checks exceeded a resource limit",
     "packages_changed": "the agent changed installed packages",
     "passes_only_in_place": "it passes in the work tree but not in a clean checkout",
     "product_knows_tests": "the code checks whether it is being tested",
     "proof_failed": "the check failed",
-    "proof_not_red": "its tests passed on the code before as well",
+    "proof_not_red": "its tests also passed on the base commit",
     "protected_test_changed": "the agent changed tests that are not its own",
     "regression": "tests that passed before now fail",
     "review_objected": "the review objected",
@@ -77,7 +77,7 @@ REASONS = {
     "suite_failed": "the suite did not run",
     "test_support_changed": "the agent changed files that tests depend on",
     "tests_gone": "tests that passed before are missing",
-    "timed_out": "the proof took too long",
+    "timed_out": "the check took too long",
     "trivial_test": "the test asserts nothing",
     "unchanged": "nothing was changed, and the check passed before",
     "only_checked": "the check passes, but a proof is required",
@@ -90,13 +90,13 @@ REASONS = {
 
 WORDS = {
     "override": "marked it as done, without a proof",
-    "manual": "verified it by hand",
-    "takeback": "gave it back as done",
+    "manual": "verified it manually",
+    "takeback": "returned it as done",
     "undo": "undid it",
     "redo": "restored it",
     "accept-change": "allowed the change of protected files",
-    "accept-unchanged": "said that it was done already",
-    "accept-built": "accepted what was built early",
+    "accept-unchanged": "confirmed that it was already done",
+    "accept-built": "accepted that it was already built",
     "reject": "rejected it",
     "evidence": "decided a criterion",
     "record done": "said that the task is done",
@@ -125,7 +125,7 @@ def item_of(view: ProjectView, named: str | None) -> Item:
     if not named:
         if len(view.items) == 1:
             return view.items[0]
-        raise UsageError("Which item? Its id is missing", hint=f"harness why {quoted(view.items[0].id)}")
+        raise UsageError("The item id is missing", hint=f"harness why {quoted(view.items[0].id)}")
     wanted = named.strip()
     short = wanted.lower().removeprefix("feature").strip(" #-")
     exact = (each for each in view.items if each.id in (wanted, wanted.removeprefix("#")))

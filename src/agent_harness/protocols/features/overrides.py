@@ -60,7 +60,7 @@ def refuse_unsafe(project: Project) -> None:
     if under_way := project.git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
-        raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
+        raise UnsafeTree("HEAD is detached, so the commit would not be on a branch", hint="git switch BRANCH")
     name = project.features_name
     if name in repository.dirty_paths(project.git):
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
@@ -79,7 +79,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
         project.store.event("feature_skipped", feature_id=feature_id, reason=mark["reason"])
         project.say(f"Skipped Feature #{feature_id}. Added to blocked list.")
     else:
-        project.say(f"Feature #{feature_id} is skipped already.")
+        project.say(f"Feature #{feature_id} is already skipped.")
     _forget_question(project, feature_id)
     blocked = [i for i in accept.blocked_features(project.store.features(), [feature_id]) if i != feature_id]
     if blocked:
@@ -183,7 +183,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         return None
     rescue = None
     if project.git.head() != state.wip_commit:
-        project.say("You have commits on top of the unfinished work; it stays on the branch.")
+        project.say("You have commits on top of the unfinished work, so the work stays on the branch.")
     else:
         refuse_unsafe(project)
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:

@@ -50,7 +50,7 @@ def working_directory(layout: FeatureLayout) -> Check:
     """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
-            f"{layout.root} is not a folder that can be written",
+            f"{layout.root} is not a writable folder",
             hint=f"ls -ld {layout.root}",
             check="working_directory",
         )
@@ -62,7 +62,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
-            f"{links[0]} is a link; the harness writes only files of the project",
+            f"{links[0]} is a symbolic link, which the harness does not follow",
             hint=f"ls -l {links[0]}",
             check="harness_files",
         )
@@ -107,7 +107,7 @@ def git_state(
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is running here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
+            f"Another git process is running, or a killed one left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
@@ -119,7 +119,7 @@ def git_state(
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
     repository.set_aside(git, f"harness session {session}", free_paths)
-    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
+    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore it: git stash pop")
     return Check(name="git_state", note="stashed")
 
 
@@ -130,7 +130,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
-            f"HEAD is detached at commits that {branch} does not hold",
+            f"HEAD is detached at commits that {branch} does not contain",
             hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
@@ -171,8 +171,8 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
     note = f"${left:.2f} for this session, ${rest:.2f} left of the project's ${budgets.total:.2f}"
     if left <= 0:
         raise LimitReached(
-            f"No budget is left for {_used_up(costs, budgets, feature_id)} spent",
-            hint="raise costs: in .harness.yaml",
+            f"The budget is used up for {_used_up(costs, budgets, feature_id)} spent",
+            hint="raise the budgets under costs: in .harness.yaml",
             check="budget",
         )
     return Check(name="budget", note=note)
@@ -221,7 +221,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that runs with an agent's rights.")
+        project.say(f"{changed[0]} has unaccepted changes, so it runs with an agent's permissions.")
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:

@@ -118,5 +118,5 @@ class Project:
             raise Refused(f"The project must be the top of its repository, which is {self.git.top()}", hint="git init")
         if not self.store.initialised():
             if os.path.exists(self.layout.features):
-                raise NotAProject(f"{self.root} has a plan and no state of it", hint="harness resume")
+                raise NotAProject(f"{self.root} has a feature list but no state", hint="harness resume")
             raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

@@ -297,7 +297,7 @@ def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
         elif steps > most:
             yield f"{feature.name} is called {size} and has {steps} verification steps ({size}: at most {most})."
         if size == "xlarge":
-            yield f"{feature.name} is called xlarge: split it."
+            yield f"{feature.name} has the size xlarge. Split the feature."
 
 
 def too_large(feature: Feature, max_steps: int) -> str:

@@ -187,7 +187,7 @@ class FeatureStore:
         """Add a hint to the error: the command that restores the file's last undamaged version."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
-        error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
+        error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
         return error
 
     def sweep(self) -> None:

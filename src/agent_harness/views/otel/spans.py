@@ -319,7 +319,7 @@ def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> st
         send(made, target)
         return None
     if os.path.lexists(target) and not force:
-        raise Refused(f"{target} exists already", hint=f"harness export otel --to {target} --force")
+        raise Refused(f"{target} already exists", hint=f"harness export otel --to {target} --force")
     try:
         files.replace(target, text(made))
     except OSError as error:

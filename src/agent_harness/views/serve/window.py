@@ -120,7 +120,7 @@ class Window:
         """
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
-            raise Superseded("That limit has changed or ended", hint="harness limits")
+            raise Superseded("This rate limit has changed or ended", hint="harness limits")
 
     def stamp(self) -> object:
         """Return a value that changes whenever any displayed project or limit changes."""
@@ -142,7 +142,7 @@ class Window:
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
         if verb != "answer" and verb not in offered(project):
-            raise Superseded("That is not possible now", hint="harness status")
+            raise Superseded("This action is not possible now", hint="harness status")
         done = ACTIONS[verb](project, seen.view, form)
         deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
         if any(not each.ended.is_set() for each in deeds) and verb != "say":
@@ -227,7 +227,7 @@ Action = Callable[[ServedProject, ProjectView, Mapping[str, str]], Callable[[Say
 def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
     asked = next((each for each in view.state.questions if mark_of(each) == form.get("question")), None)
     if asked is None or not answerable(project, asked, view):
-        raise Superseded("That question has been answered already", hint="harness status")
+        raise Superseded("This question has already been answered", hint="harness status")
     if project.kind == "longtask":
         _as_shown(project, view, form)
         return _decided(project, form.get("choose", ""), form)

@@ -143,7 +143,7 @@ class FeatureProjectPort:
         if tip not in self._documents:
             found = features_at(self._project, tip)
             if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
-                hint = f"fix it by hand, and commit it: {self._project.features_name}"
+                hint = f"fix and commit {self._project.features_name}"
                 raise StateDamaged(f"at {tip[:10]}: {odd[0]}", hint=hint)
             self._documents = {tip: found}
         return self._documents[tip]
@@ -778,7 +778,7 @@ def features_at(project: Project, commit: str) -> FeatureList:
         found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
     except ValueError as error:
         told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
-        raise StateDamaged(told, hint=f"fix it by hand: {project.features_name}") from None
+        raise StateDamaged(told, hint=f"fix {project.features_name} manually") from None
     return FeatureList(records.json_object(found) or {})
 
 

@@ -44,13 +44,13 @@ def resume(
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
-        raise Superseded("That question has been answered already", hint="harness status")
+        raise Superseded("This question has already been answered", hint="harness status")
     was_paused = locking.end(project)
     go_on(os.path.dirname(project.store.ledger(make=False)))
     state = project.store.state()
     if asked is None:
         if choose:
-            raise UsageError("No question waits for an answer", hint="harness status")
+            raise UsageError("No question is waiting for an answer", hint="harness status")
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state, was_paused=was_paused)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
@@ -123,7 +123,7 @@ def _split(project: Project, asked: Question, _budget: float | None) -> JsonObje
 
 def _manual(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     if asked.kind == "environment":
-        project.say("Fix the environment by hand, then: harness run")
+        project.say("Fix the environment manually, then: harness run")
         return {}
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
@@ -203,7 +203,7 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Hand the project to a person who wants to review rejected work (E2)."""
     answer = _fix_by_hand(project, asked, None)
-    project.say(f"If it is right after all: harness manual-verify --feature {asked.feature_id}")
+    project.say(f"If the work is correct after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
@@ -215,7 +215,7 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Confirm a rollback that has already been carried out (C03, E3)."""
-    project.say(f"Session {asked.session} is rolled back; nothing else is to be done.")
+    project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
@@ -291,8 +291,8 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Reject the kept work: count a failure, tell the next session why, and leave the work in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
-    told = f"A person did not take the work of Session {asked.session}: {asked.message}"
-    line = [("HARNESS", [f"A person did not take the work on Feature #{asked.feature_id}; it was rolled back."])]
+    told = f"A person rejected the work of Session {asked.session}: {asked.message}"
+    line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]
     own_place(project.layout.progress, project.layout.root)
     progress.append(project.layout.progress, progress.entry(records.number(asked.session), line))
     project.store.update_state(

@@ -200,7 +200,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
     """Ask the person whether a feature works; only the answer yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
-        raise Refused(f"Feature #{feature_id} is passing already", hint="harness status")
+        raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
     file = feature.test_file
     project.say(f"Please verify Feature #{feature_id} manually.\n\nTest file: {file}")
     project.say(f"Run: {project.config.test_command(file)}")

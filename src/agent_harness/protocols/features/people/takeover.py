@@ -109,7 +109,7 @@ def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
     """Return True if the feature's tests pass in the harness's own run and no baseline test is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
-        project.say(f"{feature.name} is passing already.")
+        project.say(f"{feature.name} already passes.")
         return True
     quiet = Project.open(project.root, project.config)
     good = bool(Judge(quiet).report(feature)["passed"]) and not _broken(project, suite)
@@ -164,7 +164,7 @@ def clear_state(project: Project) -> JsonObject:
     project.store.write_pause(None)
     name = at.relative(folder)
     project.store.event("aborted", "critical", kept_in=name)
-    project.say(f"Harness stopped. Its state is kept in {name}; `harness resume` begins anew from features.json.")
+    project.say(f"Harness stopped. Its state is kept in {name}; `harness resume` creates new state from features.json.")
     return {"kept_in": name, "next": "harness resume"}
 
 
@@ -208,7 +208,7 @@ def begin_anew(project: Project) -> JsonObject:
             return {"answered": None, "next": "harness run"}
         project.store.finalize_in()
         document = valid_features(project)
-        project.say("There is a plan without state here, as in a fresh clone: making the state from the files.")
+        project.say("This project has features but no state, as in a fresh clone. Creating the state from the files.")
         with running(project) as environment:
             environment.up(auto_reset=False, max_reset_attempts=0)
             facts = suite_at_head(project)

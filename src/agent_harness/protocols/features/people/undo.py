@@ -127,7 +127,7 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
-        project.say(f"{plan.feature.name} was taken back by {str(plan.verdict.commit)[:10]}")
+        project.say(f"{plan.feature.name} was undone by {str(plan.verdict.commit)[:10]}")
     else:
         project.say(
             f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -210,7 +210,7 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"
-        raise Refused(f"No commit of {feature.name} is on record here", hint=by_word)
+        raise Refused(f"No commit of {feature.name} is recorded in this project", hint=by_word)
     return verdict
 
 
@@ -219,15 +219,15 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
     ``Refused``.
     """
     if feature.passes:
-        raise Refused(f"{feature.name} is proven; its undo is history", hint=f"harness why {feature.id}")
+        raise Refused(f"{feature.name} is proven again; there is no undo to reverse", hint=f"harness why {feature.id}")
     if feature.skipped:
         raise Refused(f"{feature.name} is skipped", hint=f"harness skip --feature {feature.id} --undo")
     if feature.awaits_person:
         hint = f"harness manual-verify --feature {feature.id}"
-        raise Refused(f"{feature.name} is built again, and awaits a person", hint=hint)
+        raise Refused(f"{feature.name} has been built again and waits for manual verification", hint=hint)
     questions.refuse_kept(project.store.state(), feature.id)
     if not project.git.ancestor(str(taken.commit), str(project.git.head())):
-        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+        raise Refused(f"{str(taken.commit)[:10]} is not part of this branch", hint="git log --oneline")
     done = selection.finalized(project.store.features())
     if missing := [i for i in feature.depends_on if i not in done]:
         said = f"{feature.name} depends on Feature #{missing[0]}, which is not proven"
@@ -281,7 +281,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
         if run is None or not passed(run):
             why = f"{feature.test_file} is not there" if run is None else run.problem or "its tests would not pass"
             raise VerificationFailed(
-                f"{plan.what} was not taken back: {why}",
+                f"Could not undo {plan.what}: {why}",
                 hint=f"harness run --feature {feature.id}",
                 output=run.output[-4000:] if run else "",
             )
@@ -298,7 +298,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
         f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
     )
     hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
-    raise VerificationFailed(f"{plan.what} was not taken back: {why}", hint=hint, broken=lost[:20])
+    raise VerificationFailed(f"Could not undo {plan.what}: {why}", hint=hint, broken=lost[:20])
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
 
 def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if os.path.exists(layout.session_state):
-        raise Refused("This project is initialised already", hint="harness run")
+        raise Refused("This project is already initialised", hint="harness run")
     if not git.is_repository or git.head() is None:
         raise UnsafeTree(
             "Only a git repository with a commit can be adopted", hint="git init && git add -A && git commit -m 'Start'"
@@ -112,7 +112,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     links = [name for name in _own_names(layout) if (root / name).is_symlink()]
     if links:
-        raise Refused(f"{links[0]} is a link; the harness writes only files of the project", hint=f"ls -l {links[0]}")
+        raise Refused(f"{links[0]} is a symbolic link, which the harness does not follow", hint=f"ls -l {links[0]}")
 
 
 def _own_names(layout: FeatureLayout) -> list[str]:
@@ -211,7 +211,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
-        raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
+        raise Refused("A session was interrupted; its work is not committed yet", hint="harness resume")
     folder = layout.state_dir
     scripts = [name for name, what in initializer.SCRIPTS.items() if _is(name, what, layout)]
     made = [folder, *sorted(glob(f"{escape(folder)}.backup.*")), *(os.path.join(layout.root, name) for name in scripts)]

@@ -112,10 +112,10 @@ def specification(spec: Path) -> str:
 def _refuse_unsafe(root: Path, spec: Path) -> None:
     layout = layout_of(root)
     if os.path.exists(layout.session_state):
-        raise Refused("This project is initialised already", hint="harness run")
+        raise Refused("This project is already initialised", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(f"A plan exists already and would be replaced: {name}", hint=f"harness run  # or move {name}")
+        raise Refused(f"The plan {name} already exists and would be replaced", hint=f"harness run  # or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
     git = Git(root)
@@ -188,7 +188,7 @@ def ignore(root: Path, lines: list[str]) -> None:
     """Add these lines to .gitignore if they are missing."""
     path = root / ".gitignore"
     if path.is_symlink():
-        raise Refused(".gitignore is a link; the harness writes only files of the project", hint="ls -l .gitignore")
+        raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
     own_output.add(str(path), lines)
 
 

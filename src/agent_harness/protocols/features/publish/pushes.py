@@ -66,7 +66,7 @@ def after_push(
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
         return Published(commit=finalization.commit)
-    project.say("The remote has rejected the push; pulling once.")
+    project.say("The remote rejected the push; pulling once.")
     again = _Again(project, judge(), finalization, git_config, undisturbed)
     try:
         return Published(commit=again.push())
@@ -81,7 +81,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
     paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
     project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
     project.store.write_pause({"reason": paused, "at": clock.timestamp()})
-    project.say(f"{paused}\nThe commit is kept on its branch, not pushed. Pull and push by hand, then: harness resume")
+    project.say(f"{paused}\nThe commit is on its branch but not pushed. Pull and push manually, then: harness resume")
     return Published(commit=again.commit, paused=paused)
 
 
@@ -109,7 +109,7 @@ class _Again:
         """Pull if needed, push, and return the pushed commit; raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
-            raise _GivenUp("the branch has no upstream any more")
+            raise _GivenUp("the branch no longer has an upstream")
         git = self._project.git
         target = PushTarget(remote=upstream.remote, branch=upstream.branch, recorded=self._git_config)
         theirs = target.incoming(git, repository.free_ref(git, f"refs/harness/incoming/{self.session}"))
@@ -170,7 +170,7 @@ class _Again:
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
-            raise _GivenUp("the branch has moved meanwhile")
+            raise _GivenUp("the branch moved during the retry")
         git.update_ref(repository.free_ref(git, f"refs/harness/before-pull/{self.session}"), self.commit)
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")

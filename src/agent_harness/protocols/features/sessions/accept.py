@@ -315,7 +315,7 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
     """Report the logs from which an agent removed rows, and that have been restored."""
     if lost:
-        project.say(f"{tampering(lost)}; put back.")
+        project.say(f"{tampering(lost)}. They were restored.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
@@ -328,7 +328,7 @@ def tampering(changed: list[str]) -> str:
 def report_tampering(project: Project, under_way: OpenSession) -> None:
     """Restore and report the harness's files that changed in a session that ends without a verdict."""
     if changed := put_back_state(project, under_way):
-        project.say(f"{tampering(changed)}; put back.")
+        project.say(f"{tampering(changed)}. They were restored.")
         project.store.event(
             TAMPERED, "critical", session=under_way.session, feature_id=under_way.feature_id, message=tampering(changed)
         )

@@ -169,12 +169,12 @@ def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
     earlier = SessionCheckpoint.from_record(kept) if kept else None
     if earlier and earlier.is_gone(project):
-        project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
+        project.say("The checkpoint from before this feature was deleted. A rejection will undo only this session.")
         earlier = None
     base = earlier or checkpoint
     undisturbed = not earlier or project.git.head() == state.wip_commit
     if not undisturbed:
-        project.say("You have commits on top of the unfinished work; a rejection leaves them in place.")
+        project.say("You have commits on top of the unfinished work. A rejection will not remove your commits.")
     under_way = OpenSession(
         session=start.number,
         feature_id=start.feature.feature_id,

@@ -42,7 +42,7 @@ def recover(project: Project) -> JsonObject | None:
         undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
-        project.say(f"The record of a session of another repository at this path is kept as {_set_aside(project)}.")
+        project.say(f"The session record of another repository at this path was renamed to {_set_aside(project)}.")
         found = None
     if found is None:
         return _recover_copy(project)
@@ -103,7 +103,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
     if under_way is None:
-        project.say(f"The project has a session record that does not fit it; kept as {_set_aside(project)}.")
+        project.say(f"The project has a session record that does not fit; renamed to {_set_aside(project)}.")
         return {"session": number, "step": "set_aside"}
     project.say(
         f"Session {number} was interrupted, and its record is only in the project; its work is kept unverified."

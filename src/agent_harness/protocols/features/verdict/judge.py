@@ -123,7 +123,7 @@ class BuiltAlready:
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
-        rows.append(f"Now: {_listed(self.passing)} pass; and on the code before the session they pass too.")
+        rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the base commit of the session.")
         if self.red_at:
             rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they need this work.")
         else:

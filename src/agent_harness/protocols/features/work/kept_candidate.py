@@ -73,7 +73,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         raise Refused("The feature of this question is no longer open", hint=_reject(asked))
     commit = project.git.commit_of(asked.commit or "")
     if commit is None:
-        told = f"The work of Session {asked.session} is gone from the repository"
+        told = f"The work of Session {asked.session} is no longer in the repository"
         raise Refused(told, hint=_reject(asked))
     ref = questions.kept_ref(asked)
     if ref is None or project.git.commit_of(ref) not in (None, commit):
@@ -120,7 +120,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
     if not fork:
-        raise Refused(f"The work of Session {asked.session} belongs to another history", hint=_reject(asked))
+        raise Refused(f"The work of Session {asked.session} is not based on this branch's history", hint=_reject(asked))
     tree = git.tree_of(commit) if fork == head else _merged(project, asked, head, fork, commit)
     contents = {
         project.features_name: _features(project, feature, head, fork, commit),
@@ -144,7 +144,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
     except GitFailed as error:
         if error.status != 1:
             raise
-        told = "It changes the same lines as work that was accepted since; the two do not go together"
+        told = "The kept work changes the same lines as work that was accepted later, so they cannot be combined"
         raise Refused(told, hint=_reject(asked)) from None
 
 

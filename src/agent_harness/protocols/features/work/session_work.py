@@ -384,7 +384,7 @@ class SessionWork(ABC):
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
-        failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
+        failure = f"The checkpoint of Session {self._under_way.session} was deleted. The session's work stays as it is."
         project.say(failure)
         asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
         finalization = accept.without_rollback_point(project, self._under_way, failure, self._used, asked)

@@ -46,13 +46,13 @@ def finish(project: Project) -> None:
     is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
     if not (found.has_moved(git) or (is_here and git.head() == found.head)):
         reversal.over(path)
-        project.say(f"Taking back {found.what} was interrupted, and the branch has moved: nothing was taken back.")
+        project.say(f"The undo of {found.what} was interrupted, and the branch has moved. Nothing was undone.")
         return
-    project.say(f"Taking back {found.what} was interrupted; completing it.")
+    project.say(f"The undo of {found.what} was interrupted. Completing the undo.")
     try:
         carry_out(project, found)
     except HarnessError as error:
-        project.say(f"{found.what} was not taken back: {error.message}")
+        project.say(f"{found.what} could not be undone: {error.message}")
 
 
 def _follow(project: Project, found: Reversal) -> None:
