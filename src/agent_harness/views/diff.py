@@ -94,7 +94,7 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return the commit with which the merge queue merged accepted work, and its parent.
+    """Return (parent, commit) for the single commit with which the merge queue merged accepted work.
 
     Return ``None`` if the work reached the branch in another way. If the commit was rebased, its current id is
     returned.

@@ -1,4 +1,5 @@
-"""Migration of project state from an older schema version, step by step after a backup; newer state is refused.
+"""Migration of project state from an older schema version, step by step after a backup; newer state is refused by
+default.
 
 1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
 2 → 3   adds timeout_count to session_state.json

@@ -1,4 +1,4 @@
-"""Pages of ``harness serve``, built from values; they are complete without JavaScript, with plain forms.
+"""Pages of ``harness serve``, built from values, with plain forms; they work without JavaScript.
 
 Untrusted text is escaped by ``report.html``. Everything that changes is inside ``main``, in which the script replaces
 changed elements; an element with an ``id`` keeps its identity. Source: ``faces.md`` 6, F-SRV-5..7.

@@ -576,9 +576,9 @@ class SandboxSection(Section):
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the sandbox settings for the ``kernel`` package.
+        """Return the sandbox settings in the form that the ``kernel`` package uses.
 
-        Pass ``services=True`` if the project runs services that its checks may need: ``network: auto`` then means open.
+        If the project runs services that its checks may need (``services``), ``network: auto`` means open.
         """
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(

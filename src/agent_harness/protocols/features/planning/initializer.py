@@ -266,7 +266,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add a linter that the agent has configured to settings that were written before (C22)."""
+    """Add the linter to the settings file if the agent configured a linter after the file was written (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return

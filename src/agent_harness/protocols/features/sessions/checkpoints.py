@@ -189,7 +189,7 @@ def _all(project: Project) -> dict[str, JsonObject]:
 def _remove(project: Project, record: JsonObject) -> bool:
     """Remove a checkpoint; return False if its ref could not be deleted.
 
-    The ref is deleted before the folder, so that an interrupted removal is found again.
+    The ref is deleted first: a folder without its ref is found and removed later.
     """
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""
