@@ -219,7 +219,7 @@ def test_a_script_of_unfinished_work_reaches_no_more_than_its_agent(scripted: Ca
     assert scripted.run([turn(write("init.sh", plants), append("src/calc.py", "\n\nHALF = 1\n"))]).code == 0
     ran = scripted.run([turn(implement(2), evidence(2), claim(2), commit("Implement sub"))])
     assert ran.code == 3, ran.text
-    assert "Unfinished work changes init.sh" in ran.text
+    assert "init.sh has unaccepted changes" in ran.text
     assert not (programs / "planted").exists()
     assert scripted.harness("resume", "--choose", "accept-change").code == 0
     assert scripted.run([turn(sh("true"))]).code == 0

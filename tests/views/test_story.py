@@ -186,7 +186,7 @@ def test_why_a_long_task_is_done_and_how_to_check_it(long_task: Place) -> None:
     ("words", "said", "following"),
     [
         (["why", "task-01"], "No item 'task-01' in this project. Did you mean 'task-001'?", "harness why task-001"),
-        (["why"], "Which item? Its id is missing", "harness why task-001"),
+        (["why"], "The item id is missing", "harness why task-001"),
     ],
 )
 def test_an_item_that_is_not_there_is_one_line_and_the_next_command(
