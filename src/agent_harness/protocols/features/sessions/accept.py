@@ -303,7 +303,7 @@ TAMPERED = "harness_state_tampered"
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
     """Restore changed files of the harness and return their names.
 
-    Logs that lost rows are completed and reported; lost rows alone are no reason for a rejection and are not returned.
+    Logs that lost rows are completed and reported; lost rows alone do not cause a rejection and are not returned.
     """
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
