@@ -281,7 +281,7 @@ def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Pat
                 following = work.harness("run", "--once", "--agent", work.agent("exit 9\n"))
                 assert following.code in (0, 1), following
                 new = Path(work.layout.progress).read_text().removeprefix(said)
-                assert "was interrupted, and is ended now" in new
+                assert "was interrupted, and is now complete" in new
                 assert "by hand" not in new
             elif work.repo.head == before or left.exists():
                 done = work.harness("undo", what, "--yes", "--json")

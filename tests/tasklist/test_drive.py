@@ -51,7 +51,7 @@ def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "client", "words", "code", "count", "said"),
     [
-        ({}, "echo x >> starts; exit 7", (), 1, 3, "moved nothing"),
+        ({}, "echo x >> starts; exit 7", (), 1, 3, "made no progress"),
         ({}, "echo x >> starts; exit 130", (), 130, 1, "Interrupted"),
         ({}, "echo x >> starts", ("--times", "2"), 9, 2, "2 times"),
         ({"halt": {"category": "CONFIG", "message": "mend it"}}, "echo x >> starts", (), 3, 0, "mend it"),
