@@ -569,8 +569,9 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: the block always runs, so a skip or failure in it is no
-        assertion.
+        """Return the failure counts of a block of statements.
+
+        ``is_sure``: the block always runs, so a skip or failure in the block does not count as an assertion.
         """
         found = _NOTHING
         for statement in body:

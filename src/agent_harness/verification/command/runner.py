@@ -1,7 +1,7 @@
 """Runner for any validation command, in a separate checkout, with a test recorder if the command may start pytest.
 
 Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0 is accepted
-only if the recorded runs are complete. A test that is skipped while it runs is no proof, unless the user's own tests
+only if the recorded runs are complete. A test that is skipped while it runs does not count, unless the user's own tests
 mention skipping.
 """
 
