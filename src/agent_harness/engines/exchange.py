@@ -50,7 +50,9 @@ def made(folder: str, project: str) -> str:
     try:
         _refuse_odd(path)
     except UnsafeTree as error:
-        raise PreflightFailed(error.message, hint=f"look at it; then: mv {shlex.quote(path)} ...") from None
+        raise PreflightFailed(
+            error.message, hint=f"inspect it, then move it away: mv {shlex.quote(path)} ..."
+        ) from None
     return path
 
 
@@ -62,7 +64,7 @@ def _make(folder: str, path: str) -> None:
         words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
-            told = f"{path} could not become a repository: {done.ending}"
+            told = f"cannot create a git repository at {path}: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
         with suppress(OSError):  # another process was first
             os.rename(new, path)
@@ -85,7 +87,7 @@ def served_by(path: str, program: str) -> str:
 def _refuse_odd(path: str) -> None:
     try:
         if os.path.islink(path) or _holds_a_link(path):
-            raise UnsafeTree(f"{path} holds a link, which is not followed")
+            raise UnsafeTree(f"{path} contains a symbolic link; links are not followed")
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
     section = ""
@@ -93,14 +95,14 @@ def _refuse_odd(path: str) -> None:
         if found := re.fullmatch(r"\[(\w+)\]", line):
             section = found[1].lower()
         elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
-            raise UnsafeTree(f"{path} has a setting that the harness does not write: {line[:80]}")
+            raise UnsafeTree(f"{path} contains a git setting that the harness did not write: {line[:80]}")
 
 
 def _lines(path: str) -> list[str]:
     try:
         return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
     except (OSError, HarnessError):
-        raise UnsafeTree(f"{os.path.dirname(path)} is not a repository") from None
+        raise UnsafeTree(f"{os.path.dirname(path)} is not a git repository") from None
 
 
 def _holds_a_link(path: str) -> bool:

@@ -66,7 +66,7 @@ class MachineRoom(CustomSlotSupplier):
         if time.monotonic() < self._say_at:
             return None
         self._say_at = time.monotonic() + clock.scaled(SAY_SECONDS)
-        return f"No further job is taken: {short}"
+        return f"No further jobs are accepted: {short}"
 
     # ---- as the SDK asks
 

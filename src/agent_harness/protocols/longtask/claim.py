@@ -86,10 +86,10 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
+        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to continue{_ACCEPT}"
     if cost_usd >= most_usd:
         return (
-            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to continue"
             f"{_ACCEPT}"
         )
     path = os.path.join(os.path.dirname(layout.ledger(make=False)), "starts.jsonl")
@@ -203,7 +203,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
-            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the code before'}"
+            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
     told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
     return ("proven" if told else None), told
 

@@ -184,7 +184,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 with session_folder.as_committed(layout, git, ref) as candidate:
                     found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
-                log.warn(f"the tests were not examined: {error.message}")
+                log.warn(f"the tests of a criterion were not checked: {error.message}")
                 continue
             if found.reasons:
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
@@ -198,7 +198,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
     """Return the grade of a command that passed in the working copy, given its verdict in a checkout."""
     if not found.accepted:
-        return Grade(CHECKED, "it passes in the folder, but fails in a checkout of the work")
+        return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
     return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
 
@@ -211,8 +211,9 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
         if each.get("grade") == UNCHANGED:
             each |= {"status": "fail", "message": ASKS_IF_DONE}
         elif policy.needs_proof and each.get("grade") != PROVEN:
-            why = each.get("basis") or "it did not run on the code before"
-            each |= {"status": "fail", "message": f"it passes, but the task needs a proof (requires: proven): {why}"}
+            why = each.get("basis") or "it did not run on the base commit"
+            told = f"the command passes, but the task requires a proof (requires: proven): {why}"
+            each |= {"status": "fail", "message": told}
     if any(each["status"] != "pass" for each in report["checks"]):
         report["status"] = "fail"
     return report

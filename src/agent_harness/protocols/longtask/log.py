@@ -217,8 +217,8 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
         from agent_harness.errors import Refused
 
         raise Refused(
-            f"{command} is a person's decision, and this is a worker of the task",
-            hint="record what they should decide: lth record TASK_DIR --status needs-human --note TEXT",
+            f"{command} is a decision for the user: workers of the task may not run this command",
+            hint="record what the user should decide: lth record TASK_DIR --status needs-human --note TEXT",
         )
 
 

@@ -112,7 +112,7 @@ def seconds(words: Words, name: str) -> int | float | None:
         return LONGEST_SECONDS
     value = number(words, name)
     if value is not None and value < 0:
-        raise UsageError(f"--{name} must be a number of seconds from 0: {found}")
+        raise UsageError(f"--{name} must be a number of seconds, at least 0: {found}")
     return None if value is None else min(value, LONGEST_SECONDS)
 
 

@@ -43,7 +43,7 @@ class LeftoverRow:
 
 ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("held", None, None, "wait", "another run holds the lease"),
-    LeftoverRow("unreadable", None, None, "wait", "an unreadable lease counts until it is old"),
+    LeftoverRow("unreadable", None, None, "wait", "an unreadable lease counts as held until it is old"),
     LeftoverRow(None, "claimed", None, "verify first", "a worker claimed done, and the claim is not verified"),
     LeftoverRow(None, "wait", None, "wait", "the blocked time is not over"),
     LeftoverRow(None, "done", None, "stop", "the task is complete"),

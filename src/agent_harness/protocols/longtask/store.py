@@ -252,7 +252,9 @@ class LongTaskStore:
         """
         task = read_json(self.layout.task)
         if leaves(self.layout):
-            raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
+            raise UnreadableFile(
+                f"{self.layout.checkpoint} is a symbolic link to a path outside the task, or to no file"
+            )
         checkpoint = read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:

@@ -261,7 +261,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     over_at = clock.moment(changed_at) + timedelta(seconds=patience)
     unreadable: JsonObject = {
         "path": layout.lock,
-        "message": "the lock cannot be read; it counts as expired once it is old",
+        "message": "the lock cannot be read; it counts as held until it is old",
     }
     return _Found(content, identity, unreadable, seconds_until(over_at, now))
 

@@ -105,11 +105,12 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
-    raw["nextStep"] = "Nothing is left to do: every success criterion holds."
+    raw["nextStep"] = "Nothing is left to do: every success criterion is met."
     if manual:
         raw["nextStep"] = (
-            f"All that a command decides holds. Look at the result, then for each of {', '.join(manual)}: lth evidence "
-            "DIR --type review-note --criterion-id ID --status passed --summary TEXT; and: lth record DIR --status done"
+            f"Every criterion that a command decides is met. Review the result, then for each of {', '.join(manual)}: "
+            "lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT; "
+            "and: lth record DIR --status done"
         )
     change.touch()
     reason = MANUAL_LEFT if manual else records.VERIFIED

@@ -94,7 +94,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
-        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because --worker names it")
+        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because of --worker")
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
@@ -173,7 +173,7 @@ def prepare(
         return Prepared(_ask_to_fill_in(change, requested, fields), change.task)
     if agent_slot and (why := agent_slot.take(worker)):
         if may_wait:
-            raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
+            raise NoRoom(why, hint="run lth run later", account=adapters.account_of(worker) or worker, until=None)
         return Prepared(_wait_for_slot(change, requested, worker, why), change.task)
     prepared.prompt = prompt.prompt(change.layout, change.task, change.checkpoint, reads_only=prepared.plan.reads_only)
     chosen: JsonObject = {"requestedWorker": requested}

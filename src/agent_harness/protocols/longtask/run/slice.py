@@ -263,7 +263,7 @@ class Slice:
         lease.
         """
         self._log(attempt.event(reason="lease lost"))
-        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
+        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:

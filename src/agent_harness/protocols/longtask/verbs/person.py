@@ -54,8 +54,8 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     for each in task.criteria:
         if each.metric == "manual":
             criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
-            words[f"{each.id} holds"] = f"you have checked it: {each.description}"
-            words[f"{each.id} fails"] = "you have checked it, and it does not hold"
+            words[f"{each.id} holds"] = f"you have checked this criterion: {each.description}"
+            words[f"{each.id} fails"] = "you have checked this criterion, and it is not met"
     words["done"] = "the task is done; every criterion is checked first"
     return TaskChoices(revision, words, criteria, waits=False)
 
@@ -69,7 +69,7 @@ def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str)
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:
-        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
+        raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
     if word not in found.words and not (word == GO_ON and found.waits):
         raise UsageError("Choose one of the answers", hint="lth status .")
     said = text.strip()
