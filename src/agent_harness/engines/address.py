@@ -112,7 +112,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with a project's priority and weight, unless the URL already sets them.
+    """Return the engine URL with a project's priority and weight; values already in the URL are kept.
 
     Raise ``UsageError`` if the URL is invalid.
     """

@@ -1,10 +1,10 @@
-"""Exchange folder: a folder shared by all machines that replaces a git remote, with one bare repository per project.
+"""Exchange folder: a folder that all machines share instead of a git remote, with one bare repository per project.
 
     DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
-Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder,
-so nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is refused.
-``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
+Therefore nothing in the folder is executed, no symbolic link is followed, and a repository with unexpected settings is
+refused. ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,7 +25,7 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Repository settings that ``git init`` writes; any other setting may start a program, so it is refused."""
+"""Repository settings that ``git init`` writes. Any other setting is refused, because a setting may start a program."""
 _GROUP = stat.S_IWGRP
 
 
@@ -57,7 +57,9 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under a temporary name and rename it, so that readers never find a partial repository."""
+    """Create the repository under a temporary name, then rename the folder, so that readers never find a partial
+    repository.
+    """
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:

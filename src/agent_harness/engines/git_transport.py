@@ -158,11 +158,11 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the rescues
-        made.
+        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the new
+        rescue refs.
 
-        Work that is not counted yet (late results, saved work) becomes a rescue. ``count`` is called before the
-        deletion with the job, the try and its spending in US dollars; it may be called more than once for the same try.
+        Work that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is
+        called with the job, the try and its spending in US dollars. ``count`` may be called more than once for one try.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -190,7 +190,7 @@ class Bundles:
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
         """Return the commits with work in a bundle, and the try's known spending in US dollars.
 
-        If the bundle's commit is a snapshot of files, it is the work; otherwise its parents are.
+        The work is the bundle's commit if that commit is a snapshot of files; otherwise the work is its parents.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -391,8 +391,9 @@ def _try_of(ref: str) -> str:
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: try, True if left by a killed worker, number; zeros for any other
-    ref.
+    """Return a sort key for a ref of saved work: the try, True for work left by a killed worker, and the number.
+
+    For any other ref, all values are zero.
     """
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)

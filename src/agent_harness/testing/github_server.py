@@ -76,7 +76,7 @@ class GitHubServer:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove the next refusal from the queue and return it; ``None`` means that the request is answered."""
+        """Remove and return the next queued refusal; ``None`` means that the request is answered."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 

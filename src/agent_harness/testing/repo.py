@@ -127,7 +127,7 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Create a branch and check it out."""
+        """Create a branch and check out the branch."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 

@@ -176,7 +176,9 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask, in order. Each pool is repeated because several workers listen to it."""
+        """Return the pools that are asked to run a job, in order. A pool occurs several times, because it has several
+        workers.
+        """
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:

@@ -278,7 +278,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """Push the work that a killed worker left to the remote, where the coordinator collects it; end its jobs."""
+        """Push work that a killed worker left to the remote, for the coordinator; end the killed worker's jobs."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -465,7 +465,9 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work and push it in a thread, so that an unreachable remote does not delay a stop."""
+        """Take a snapshot of the work; push the snapshot in a thread, so that an unreachable remote does not delay a
+        stop.
+        """
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -537,7 +539,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of a job's running session, from its job inputs or its workspace's state."""
+    """Return the progress reports of a job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),

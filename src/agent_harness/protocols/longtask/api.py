@@ -113,7 +113,7 @@ class LongTask:
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Return a context manager that passes stderr lines to ``say`` instead of printing them."""
+        """Return a context manager that passes lines for stderr to ``say`` instead of printing these lines."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
@@ -131,7 +131,7 @@ class LongTask:
         """Run an `lth` command; return its answer and exit status.
 
         ``words`` maps the given options to their values, by long name without dashes. Raise ``UsageError`` for an
-        invalid word, time or number, before any file is read or written.
+        invalid value, time or number, before any file is read or written.
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
@@ -141,8 +141,8 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Collect the warnings of a command in ``self.warnings``; return the answer with them, and the exit status.
-        ``longtask.md`` 5.
+        """Return the answer of a command with its warnings, and the exit status; keep the warnings in
+        ``self.warnings``. ``longtask.md`` 5.
         """
         from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -215,7 +215,7 @@ class LongTask:
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions that a person can make now; ``None`` if the task does not load."""
+        """Return the decisions about the task that a person can make now; ``None`` if the task does not load."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)

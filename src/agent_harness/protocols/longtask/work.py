@@ -353,7 +353,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only worker as failed if it was denied a tool but exited with 0; for other workers, print a
+        """Mark a read-only worker as failed if a tool was denied but the worker exited with 0; otherwise, only print a
         warning.
         """
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []

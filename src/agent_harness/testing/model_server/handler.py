@@ -105,7 +105,9 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers with the reset time of a rate limit, as both providers send them; empty if the time is unknown."""
+    """Return the reset time of a rate limit as headers of both providers, Anthropic and OpenAI; empty if the time is
+    unknown.
+    """
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -149,7 +151,7 @@ class Shared:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of model requests; it refuses and records every proxy request."""
+    """HTTP handler of the model server; refuses and records every proxy request."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"

@@ -367,8 +367,8 @@ class Classification:
 
 
 class Ran:
-    """Result of one worker. ``stopped``: the worker was ended together with the run; ``ended_by``: the monitor that
-    ended it.
+    """Result of one worker. ``stopped``: the worker was ended together with the run. ``ended_by``: the monitor that
+    ended the worker.
     """
 
     __slots__ = (

@@ -149,7 +149,7 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the worker, and take its agent slot, in one change that an error discards completely.
+    """Decide whether to run, plan the worker, and take its agent slot, as one change that an error discards completely.
 
     If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
     ``may_wait`` is true.
@@ -240,7 +240,7 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log and return the answer if no agent slot is free; the scheduler retries the slice later."""
+    """Log and return the run's answer if no agent slot is free; the scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
@@ -256,7 +256,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log and return the answer if all usable workers are rate-limited: wait for the earliest end."""
+    """Log and return the run's answer if all usable workers are rate-limited: wait for the earliest end."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

@@ -233,7 +233,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point with the ``files`` that differ from it now and the ``commits`` made since."""
+    """Return one rescue point, the ``files`` that have changed since, and the ``commits`` made since."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()

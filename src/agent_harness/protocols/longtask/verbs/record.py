@@ -39,7 +39,7 @@ class ViewAction:
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded`` if the task has changed since the view showed it. The caller holds the lock."""
+    """Raise ``Superseded`` if the task has changed since the view showed the task. The caller holds the lock."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 

@@ -96,5 +96,7 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """Return a word quoted for systemd, with the characters doubled that systemd would expand."""
+    """Return the text quoted for a systemd unit, with every ``%`` and ``$`` doubled so that systemd does not expand the
+    text.
+    """
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")
