@@ -160,7 +160,7 @@ class LongTask:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Create a new task. ``longtask.md`` 5."""
+        """Create a new long task in the task directory. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
@@ -172,7 +172,7 @@ class LongTask:
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """Return the scheduling decision. ``longtask.md`` 6."""
+        """Return the scheduling decision for the task. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
@@ -184,7 +184,7 @@ class LongTask:
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice with one worker. ``longtask.md`` 10."""
+        """Run one bounded slice of the task with one worker. ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
@@ -197,7 +197,7 @@ class LongTask:
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Write progress into the checkpoint. ``longtask.md`` 12."""
+        """Write progress to the task's checkpoint. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
@@ -230,7 +230,7 @@ class LongTask:
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion. ``longtask.md`` 13."""
+        """Check every success criterion of the task. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)

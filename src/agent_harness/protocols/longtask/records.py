@@ -244,7 +244,7 @@ class Contract(RecordView):
 
     @property
     def window(self) -> int:
-        """Maximum number of evidence items in the checkpoint."""
+        """Maximum number of evidence items that the checkpoint contains; older items move to the archive."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
@@ -270,7 +270,7 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One piece of evidence, in the window, the archive or an event. ``longtask.md`` 3.3."""
+    """One evidence item, in the checkpoint, the archive or an event. ``longtask.md`` 3.3."""
 
     __slots__ = ()
 

@@ -170,7 +170,7 @@ class SliceWork:
     # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """Return the prompt of the slice."""
+        """Return the prompt with which the worker of this slice starts."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:

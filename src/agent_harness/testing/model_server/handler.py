@@ -176,7 +176,7 @@ class Handler(BaseHTTPRequestHandler):
         self._refuse_as_proxy()
 
     def do_HEAD(self) -> None:
-        """Answer a client's check that the server is running."""
+        """Answer HEAD requests, with which clients check that the server is running."""
         if not self._refused():
             self._send(200, b"")
 
@@ -191,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_error_body(404, f"there is nothing at {self._place()}")
 
     def do_POST(self) -> None:
-        """Answer a model call."""
+        """Answer a POST request: one call of a model API."""
         if self._refused():
             return
         try:
