@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_harness.verification.command import Differences
 
 
-_ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
+_ALLOWED_BY = "if the task should change it, list it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
 DECIDED = ("command", "output_contains")  # metrics that need no person
 _TEXTS = ("text", "output", "note", "summary")
@@ -261,7 +261,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
     elif done.over_limit:
-        message = f"{done.over_limit}, and was ended: that proves nothing, for the work or against it"
+        message = f"{done.over_limit}, so the command was ended; this proves nothing about the work"
     elif done.stopped or code is None:
         message = "was interrupted"
     else:
@@ -339,7 +339,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
         "criterionId": latest.criterion,
     }
     if said is None:
-        return _result("fail", f"only a worker says so; a person must decide: {_WORD}", evidence=shown)
+        return _result("fail", f"only a worker recorded evidence, and a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:
         return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)

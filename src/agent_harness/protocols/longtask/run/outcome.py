@@ -39,7 +39,7 @@ NEXT_STEPS: dict[str, str] = {
     "test_failure": "Inspect the failing test and fix the smallest slice that makes it pass.",
     "missing_context": "Supply the missing file, path or context, then resume the same slice.",
     "success": "Review the output and decide the next bounded step.",
-    "unknown": "Human review needed: read the worker output and decide how to go on.",
+    "unknown": "Human review needed: read the worker output and decide how to continue.",
 }
 """Next step of the checkpoint for each failure class, if the worker did not write a next step."""
 
