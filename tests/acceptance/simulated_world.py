@@ -283,7 +283,7 @@ class LongTaskStory(Story):
 
     def says_used_up(self, ran: Ran) -> bool:
         """Slices are counted where the worker that takes the log away does not reach, as starts are."""
-        return super().says_used_up(ran) or "raise workerPolicy.maxSlices in task.json to go on" in ran.out
+        return super().says_used_up(ran) or "raise workerPolicy.maxSlices in task.json to continue" in ran.out
 
     def go_on(self) -> None:
         assert self.person("lth", "record", str(self.root), "--status", "active").code == 0

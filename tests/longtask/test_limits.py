@@ -172,7 +172,7 @@ def test_a_limit_that_ends_too_late_to_wait_for_is_said(project: LongTaskProject
     told = done.json["classification"]["toldUntil"]
     until = done.json["classification"]["blockedUntil"]
     assert told[:10] == from_now(40 * 86_400)[:10] and until[:10] == from_now(31 * 86_400)[:10]
-    assert f"limit until {told} (will ask again at {until})" in done.err
+    assert f"rate-limited until {told} (will ask again at {until})" in done.err
     (shown,) = project.lth("next").json["rateLimits"]
     assert shown["toldUntil"] == told
     assert f"{told} (will ask again at " in project.lth("status").out

@@ -71,7 +71,7 @@ def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
     wrong = listed.harness("watch", "task-9", "--once")
     assert (wrong.code, "No item 'task-9' in this project" in wrong.err) == (2, True), wrong
     both = listed.harness("watch", "task-001", "--all")
-    assert (both.code, "exclude each other" in both.err) == (2, True), both
+    assert (both.code, "cannot be used together" in both.err) == (2, True), both
 
 
 def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def run(
         given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
         _refuse({"--once": once, **given}, kind)
         if workers and feature_id is not None:
-            raise UsageError("--feature and --workers exclude each other", hint="harness run --help")
+            raise UsageError("--feature and --workers cannot be used together", hint="harness run --help")
         return features.run(
             dry_run=dry_run,
             until_done=until_done,
@@ -235,7 +235,7 @@ def run(
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     if once and workers:
-        raise UsageError("--once and --workers exclude each other", hint="harness run --help")
+        raise UsageError("--once and --workers cannot be used together", hint="harness run --help")
     workers = workers or (None if once else tasklist.workers_set())
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")

@@ -273,7 +273,7 @@ def _serve(
     from agent_harness.kernel import owner
 
     if path and all:
-        raise UsageError("--all and a path exclude each other", hint="harness serve --help")
+        raise UsageError("--all and a path cannot be used together", hint="harness serve --help")
     owner.refuse_agents(None, "harness serve")  # anybody with the link decides as a person
     try:
         from agent_harness.views.serve import server

@@ -73,10 +73,10 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
     task_list = None if begun else open_list(root=root)
     if source is not None:
         if title:
-            raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
+            raise UsageError("a title and --from FILE cannot be used together", hint="harness add --help")
         if given := next((name for name, value in options.items() if value not in (None, ())), None):
             option = f"--{given.replace('_', '-')}"
-            raise UsageError(f"{option} and --from FILE exclude each other; set it in FILE", hint=ADD)
+            raise UsageError(f"{option} and --from FILE cannot be used together; set it in FILE", hint=ADD)
         try:
             tasks = read_lines(source.read())
         except UnicodeDecodeError:

@@ -33,7 +33,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     """Watch the project here, or all projects if ``everything`` is set, until the user quits. Return the exit code."""
     if everything:
         if item is not None:
-            raise UsageError("--all and an item exclude each other", hint="harness watch --help")
+            raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
         return _all(once=once or as_json, plain=plain, as_json=as_json)
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
 

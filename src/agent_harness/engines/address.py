@@ -59,7 +59,9 @@ def address_of(url: str) -> EngineAddress | None:
     if parts.scheme != "temporal":
         raise UsageError(f"Unknown engine URL scheme: {url.partition(':')[0] or url!r}", hint=f"local:  # or {_HINT}")
     if parts.username is not None or parts.password is not None:
-        raise UsageError("The engine URL must not contain a password", hint="set TEMPORAL_API_KEY, or a profile")
+        raise UsageError(
+            "The engine URL must not contain a password", hint="set TEMPORAL_API_KEY, or use a Temporal profile"
+        )
     try:
         port = parts.port or 7233
     except ValueError:
@@ -72,12 +74,13 @@ def address_of(url: str) -> EngineAddress | None:
         raise UsageError(f"Unknown option in {url}: {', '.join(sorted(unknown))}", hint=_HINT)
     exchange = words.get("exchange") or ""
     if exchange and ("remote" in words or not os.path.isabs(exchange)):
-        told = f"exchange must be an absolute path and excludes remote=, got {exchange}"
+        told = f"exchange must be an absolute path and cannot be combined with remote, got {exchange}"
         raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
     pool = words.get("pool") or "default"
     if not all(pool.split(",")) or len({*pool.split(",")}) < len(pool.split(",")):
         raise UsageError(
-            f"pool must be a list of different names, got {pool}", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small"
+            f"pool must list different names, separated by commas, got {pool}",
+            hint="temporal://HOST:PORT/NAMESPACE?pool=big,small",
         )
     priority = words.get("priority") or "3"
     if priority not in ("1", "2", "3", "4", "5"):
@@ -109,7 +112,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with a project's priority and weight, unless the URL already sets them.
+    """Return the engine URL with a project's priority and weight; values already in the URL are kept.
 
     Raise ``UsageError`` if the URL is invalid.
     """

@@ -1,10 +1,10 @@
-"""Exchange folder: a folder shared by all machines that replaces a git remote, with one bare repository per project.
+"""Exchange folder: a folder that all machines share instead of a git remote, with one bare repository per project.
 
     DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
-Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder,
-so nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is refused.
-``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
+Therefore nothing in the folder is executed, no symbolic link is followed, and a repository with unexpected settings is
+refused. ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,7 +25,7 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Repository settings that ``git init`` writes; any other setting may start a program, so it is refused."""
+"""Repository settings that ``git init`` writes. Any other setting is refused, because a setting may start a program."""
 _GROUP = stat.S_IWGRP
 
 
@@ -50,19 +50,23 @@ def made(folder: str, project: str) -> str:
     try:
         _refuse_odd(path)
     except UnsafeTree as error:
-        raise PreflightFailed(error.message, hint=f"look at it; then: mv {shlex.quote(path)} ...") from None
+        raise PreflightFailed(
+            error.message, hint=f"inspect it, then move it away: mv {shlex.quote(path)} ..."
+        ) from None
     return path
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under a temporary name and rename it, so that readers never find a partial repository."""
+    """Create the repository under a temporary name, then rename the folder, so that readers never find a partial
+    repository.
+    """
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
     try:
         words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
-            told = f"{path} could not become a repository: {done.ending}"
+            told = f"cannot create a git repository at {path}: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
         with suppress(OSError):  # another process was first
             os.rename(new, path)
@@ -85,7 +89,7 @@ def served_by(path: str, program: str) -> str:
 def _refuse_odd(path: str) -> None:
     try:
         if os.path.islink(path) or _holds_a_link(path):
-            raise UnsafeTree(f"{path} holds a link, which is not followed")
+            raise UnsafeTree(f"{path} contains a symbolic link; links are not followed")
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
     section = ""
@@ -93,14 +97,14 @@ def _refuse_odd(path: str) -> None:
         if found := re.fullmatch(r"\[(\w+)\]", line):
             section = found[1].lower()
         elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
-            raise UnsafeTree(f"{path} has a setting that the harness does not write: {line[:80]}")
+            raise UnsafeTree(f"{path} contains a git setting that the harness did not write: {line[:80]}")
 
 
 def _lines(path: str) -> list[str]:
     try:
         return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
     except (OSError, HarnessError):
-        raise UnsafeTree(f"{os.path.dirname(path)} is not a repository") from None
+        raise UnsafeTree(f"{os.path.dirname(path)} is not a git repository") from None
 
 
 def _holds_a_link(path: str) -> bool:

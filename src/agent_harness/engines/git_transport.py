@@ -117,15 +117,15 @@ class Bundles:
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
-            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which belongs to another job")
+            raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
         if self.git.commit_of(sha) is None:
             self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
-            raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
+            raise UnsafeTree(f"{ref} does not point to the reported commit {sha[:10]}")
         contents = _contents(self.git, sha)
         result = _object(contents.pop(RESULT, b""))
         if result.get("id") != job.id or result.get("fence") != job.fence:
-            raise UnsafeTree(f"{ref} does not hold a result of {job.id}")
+            raise UnsafeTree(f"{ref} does not contain a result of {job.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
@@ -158,11 +158,11 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the rescues
-        made.
+        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the new
+        rescue refs.
 
-        Work that is not counted yet (late results, saved work) becomes a rescue. ``count`` is called before the
-        deletion with the job, the try and its spending in US dollars; it may be called more than once for the same try.
+        Work that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is
+        called with the job, the try and its spending in US dollars. ``count`` may be called more than once for one try.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -190,7 +190,7 @@ class Bundles:
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
         """Return the commits with work in a bundle, and the try's known spending in US dollars.
 
-        If the bundle's commit is a snapshot of files, it is the work; otherwise its parents are.
+        The work is the bundle's commit if that commit is a snapshot of files; otherwise the work is its parents.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -243,7 +243,7 @@ class Bundles:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
             if ref not in self.remote_refs(ref):
-                raise UnsafeTree(f"{ref} is gone from {self.remote}") from None
+                raise UnsafeTree(f"{ref} was deleted from {self.remote}") from None
             raise
 
     def _fetch(self, *refspecs: str) -> None:
@@ -264,18 +264,18 @@ class Bundles:
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
-            raise JobRefused(f"{ref!r} is not a ref of a job")
+            raise JobRefused(f"{ref!r} is not a job ref")
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
-            raise JobRefused(f"{ref} is not the commit that was announced")
+            raise JobRefused(f"{ref} does not point to the announced commit")
         contents = _contents(self.git, sha)
         told = _object(contents.get(JOB, b""))
         try:
             job = Job.from_record(told["order"])
             name, address = (str(each) for each in told["identity"])
         except (KeyError, TypeError, ValueError) as error:
-            raise JobRefused(f"{ref} holds no job ({error!r})") from None
+            raise JobRefused(f"{ref} contains no valid job ({error!r})") from None
         self._refuse_odd(job, ref)
         for key, value in (("user.name", name), ("user.email", address)):
             self.git.run("config", "--local", key, " ".join(value.split()))
@@ -295,13 +295,13 @@ class Bundles:
 
     def _refuse_odd(self, job: Job, ref: str) -> None:
         if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:
-            raise JobRefused(f"{ref} holds the job {job.id!r}")
+            raise JobRefused(f"{ref} contains the job {job.id!r} instead of its own")
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
             raise JobRefused(f"{job.executor!r} is not a job that workers execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
-            raise JobRefused(f"{job.id} does not start at a commit that came with it")
+            raise JobRefused(f"the base commit of {job.id} was not sent with the job")
         if job.project not in ("", self.project):
-            raise JobRefused(f"{job.id} is of the project {job.project!r}")
+            raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
         """Return the commit with the last saved work of an earlier try; None if there is none."""
@@ -391,8 +391,9 @@ def _try_of(ref: str) -> str:
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: try, True if left by a killed worker, number; zeros for any other
-    ref.
+    """Return a sort key for a ref of saved work: the try, True for work left by a killed worker, and the number.
+
+    For any other ref, all values are zero.
     """
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
@@ -429,7 +430,7 @@ def _contents(git: Git, sha: str) -> dict[str, bytes]:
             path = os.fsdecode(name)
             total += int(size)
             if mode != b"100644" or not _PATH.fullmatch(path) or total > MOST_BYTES:
-                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which is not allowed in a bundle")
+                raise UnsafeTree(f"{sha[:10]} contains {path!r}, which is not allowed in a bundle")
             read = objects.read(oid.decode())
             found[path] = read[1] if read else b""
     return found

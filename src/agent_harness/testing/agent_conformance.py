@@ -308,4 +308,4 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "a tool is called before it answers": ("count", _keeps_the_order),
     "a message reaches the running turn, if that is declared": ("listen", _hears_a_message),
 }
-"""Clauses of the agent contract, each with the behaviour that tests it."""
+"""Clauses of the agent contract, each with the agent behaviour that the clause needs."""

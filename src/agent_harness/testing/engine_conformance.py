@@ -4,8 +4,9 @@
     def test_my_engine(check, tmp_path):
         check(MyEngineUnderTest(tmp_path))
 
-An ``EngineUnderTest`` creates engines for one project and causes failures around them. If a failure is not supported,
-the ``EngineUnderTest`` raises ``NotImplementedError``, and the caller skips the check. Source: ``scale.md`` 11.
+An ``EngineUnderTest`` creates engines for one project and causes failures, such as killed workers. For an unsupported
+failure, the ``EngineUnderTest`` raises ``NotImplementedError``, and the caller skips the check. Source: ``scale.md``
+11.
 """
 
 import json
@@ -141,7 +142,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
 
 
 def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
-    """Check that a new engine either knows and reports the jobs of a closed engine, or returns them as unknown (E2)."""
+    """Check that a new engine either reports the jobs of a closed engine or returns these jobs as unknown (E2)."""
     with _open(under) as bench:
         job = bench.job("two", seconds=3.0)
         bench.submit(job)
@@ -160,7 +161,7 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """Check that a killed worker's job is either started by another worker or reported without a result, never both
+    """Check that a killed worker's job is either started by another worker or reported without a result, but not both
     (E3).
     """
     with _open(under) as bench:

@@ -191,7 +191,7 @@ class FeatureListProject:
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """Return the output of a git command, without trailing newlines."""
+        """Run a git command in the project; return its output without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:

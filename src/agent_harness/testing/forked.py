@@ -37,7 +37,8 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Run ``harness`` with these words; return exit code, stdout and stderr, or ``None`` if it needs a fresh process.
+    """Run ``harness`` with these arguments; return exit code, stdout and stderr, or ``None`` if a fresh process is
+    needed.
 
     Raise ``subprocess.TimeoutExpired`` after ``seconds``; the process has then been killed.
     """

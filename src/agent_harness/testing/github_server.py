@@ -76,7 +76,7 @@ class GitHubServer:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove the next refusal from the queue and return it; ``None`` means that the request is answered."""
+        """Remove and return the next queued refusal; ``None`` means that the request is answered."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
@@ -153,7 +153,7 @@ class GitHubServer:
         return self.issues[number]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
-        """Return status, body and headers of the answer to one request."""
+        """Answer one API request; return status, body and headers."""
         parts = path.strip("/").split("/")
         with self._lock:
             if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:

@@ -228,7 +228,7 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract, and let the next run accept it without asking a person."""
+        """Write the contract, and let the next run accept the change without asking a person."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
@@ -252,7 +252,7 @@ class LongTaskProject:
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """Return the events of the log, oldest first; only those of one type if given."""
+        """Return the events of the log, oldest first; with ``kind``, only the events of this type."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]

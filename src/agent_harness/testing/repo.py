@@ -127,7 +127,7 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Create a branch and check it out."""
+        """Create a branch and check out the branch."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 
@@ -163,7 +163,7 @@ class Repo:
         return self.write(path, self.read(path) + (content.encode() if isinstance(content, str) else content))
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file."""
+        """Return the content of a file in the work tree."""
         return (self.path / path).read_bytes()
 
     def remove(self, *paths: str) -> Self:
@@ -186,7 +186,7 @@ class Repo:
         return self
 
     def ignore(self, *patterns: str) -> Self:
-        """Add lines to ``.gitignore``."""
+        """Add patterns to ``.gitignore``."""
         file = self.path / ".gitignore"
         text = file.read_text() if file.exists() else ""
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))

@@ -57,7 +57,7 @@ def state_of(*tasks: Any, **members: Any) -> State:
 class TaskListProject:
     """Task list in the folder ``root``, with the work tree ``path`` of its tasks, and its workers.
 
-    ``root`` and ``path`` are the same folder unless a test separates them. ``now`` is the clock time of workers in this
+    Unless a test separates ``root`` and ``path``, they are one folder. ``now`` is the clock time of workers in this
     process; ``None`` means the real time.
     """
 

@@ -24,7 +24,7 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """Return the path of the Temporal server program; ``None`` if it is not installed."""
+    """Return the path of the Temporal server program; ``None`` if the program is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 

@@ -75,7 +75,7 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
         git = Git(folder)
         head = git.head()
         if head is None:
-            return {**row, "told": "there is no commit here yet"}
+            return {**row, "told": "this repository has no commit yet"}
         if address.exchange:
             return {**row, **_of_exchange(address.exchange, git, head)}
         url = remote_url(git, address.remote)
@@ -84,10 +84,10 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
             done = git.push(url, refspec, timeout_seconds=SECONDS)
             if not done.ok:
                 told = (done.message.splitlines() or ["it did not answer"])[-1]
-                return {**row, "told": f"{url} takes no private ref: {told}; {PRIVATE}"}
+                return {**row, "told": f"{url} does not accept private refs: {told}; {PRIVATE}"}
     except HarnessError as error:
         return {**row, "told": error.message}
-    return {**row, "ok": True, "told": f"{url} takes refs/harness/*"}
+    return {**row, "ok": True, "told": f"{url} accepts refs/harness/*"}
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:

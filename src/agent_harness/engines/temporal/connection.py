@@ -58,7 +58,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop that runs in its own thread until it is closed."""
+    """Event loop in its own thread, for calls from synchronous code; runs until closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -118,13 +118,13 @@ class TemporalEngine:
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
-                told = f"ended before it began: {found.get('why')}"
+                told = f"stopped before it started: {found.get('why')}"
                 _write(folder, job, status=PARTIAL, reason="recalled", message=told, exit_code=0)
             else:
                 await self._patiently(lambda: asyncio.to_thread(self._bundles().receive, job, found, folder))
         except WorkflowFailureError as error:
             if (refusal := _refusal(error)) is not None:
-                told = f"the workers refused it: {refusal}"
+                told = f"the workers refused the job: {refusal}"
                 _write(folder, job, status=FAILED, reason="order_refused", message=told, exit_code=4)
             else:
                 self._tell(f"{job.id}: {_cause(error)}")
@@ -170,18 +170,20 @@ class TemporalEngine:
             except WorkflowFailureError as error:
                 if _refusal(error) is None or number + 1 == len(offers):
                     raise
-                self._tell(f"{job.id}: {pool} refused it ({_refusal(error)})")
+                self._tell(f"{job.id}: the pool {pool} refused the job ({_refusal(error)})")
             finally:
                 watching.cancel()
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask, in order. Each pool is repeated because several workers listen to it."""
+        """Return the pools that are asked to run a job, in order. A pool occurs several times, because it has several
+        workers.
+        """
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
         for ref in self._bundles().collect(self._money.note_late, only=job_id):
-            self._tell(f"{job_id}: work that nobody counted is in {ref}")
+            self._tell(f"{job_id}: uncounted work was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
         """Return the result of ``act``; retry while the server or the remote is unreachable."""
@@ -197,7 +199,7 @@ class TemporalEngine:
                     RPCStatusCode.UNKNOWN,
                 ):
                     raise
-                self._tell(f"{self._address.target} is away ({error.message})")
+                self._tell(f"{self._address.target} is unreachable ({error.message})")
             await asyncio.sleep(clock.scaled(AGAIN_SECONDS))
 
     def _tell(self, text: str) -> None:
@@ -280,7 +282,7 @@ class TemporalEngine:
         at_work = frozenset(job_id for job_id, how in found.items() if how != UNKNOWN)
         try:
             for ref in self._bundles().collect(self._money.note_late, at_work):
-                self._tell(f"work that nobody counted is in {ref}")
+                self._tell(f"uncounted work was saved in {ref}")
         except HarnessError as error:
             self._tell(error.message)
         return found
@@ -339,7 +341,7 @@ def remote_url(git: Git, name: str) -> str:
     if "://" not in url and ":" not in url.split("/")[0]:
         return os.path.normpath(os.path.join(str(git.top()), os.path.expanduser(url)))
     if "://" in url and urlsplit(url).password:
-        told = f"the address of the remote {name!r} holds a password, which would be sent to the workers"
+        told = f"the URL of the remote {name!r} contains a password, which would be sent to the workers"
         raise PreflightFailed(told, hint="use a credential helper or ssh")
     return url
 

@@ -26,7 +26,7 @@ SAY_SECONDS = 60.0
 
 
 class MachineRoom(CustomSlotSupplier):
-    """Job slots of one worker; the Temporal SDK requests a job only after it has got a slot."""
+    """Job slots of one worker; the Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
         """Set the limits of the slots.
@@ -66,7 +66,7 @@ class MachineRoom(CustomSlotSupplier):
         if time.monotonic() < self._say_at:
             return None
         self._say_at = time.monotonic() + clock.scaled(SAY_SECONDS)
-        return f"No further job is taken: {short}"
+        return f"No further jobs are accepted: {short}"
 
     # ---- as the SDK asks
 
@@ -90,7 +90,7 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Do nothing, because a slot is counted when it is reserved."""
+        """Do nothing, because a slot is counted when reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
         """Release a job slot, and wake the coroutine that waits for one."""

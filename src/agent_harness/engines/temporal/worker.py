@@ -110,14 +110,16 @@ class RemoteWorker:
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
         if holder := lock.try_take():
-            raise Busy(f"{holder} is the worker of {self._terms.folder}", hint="name another folder: --places DIR")
+            raise Busy(
+                f"{self._terms.folder} is in use by another worker, {holder}", hint="use another folder: --places DIR"
+            )
         try:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave)
             await self._put_in_order()
             if self._leaving.is_set():
-                self._say("Left in order.")
+                self._say("The worker has stopped.")
             else:
                 await self._serve(client)
             return 0
@@ -130,7 +132,7 @@ class RemoteWorker:
         SC-54.
         """
         if self._leaving.is_set():
-            self._say("Told again: running jobs are saved as they are.")
+            self._say("Second signal: running jobs are saved immediately, without wrapping up.")
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
             self._hurried.set()
@@ -160,7 +162,7 @@ class RemoteWorker:
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
-        self._say("Left in order.")
+        self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
         """End git transfers that outlast the wrap-up time, or that hang after the second signal. SC-54."""
@@ -199,7 +201,7 @@ class RemoteWorker:
             except Exception:  # whatever the SDK raises: it did not answer
                 there = False
             if not there:
-                self._say(f"{self._terms.address.target} is away; running jobs go on")
+                self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
         """Print once a minute why no further job is accepted; return the youngest job if memory is short. SC-41."""
@@ -209,8 +211,8 @@ class RemoteWorker:
                 self._say(told)
             if self._room.is_scarce() and len(at_work) > 1:
                 youngest = at_work[-1]
-                self._say(f"{youngest.slot} {youngest.id}: is returned because memory is short; its work is kept")
-                youngest.leave("is short of memory, and has given it back")
+                self._say(f"{youngest.slot} {youngest.id}: returned because memory is short; its work is saved")
+                youngest.leave("returned the job because memory is short")
             await asyncio.sleep(LOOK_SECONDS)
 
     # ---- a job
@@ -276,7 +278,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """Push the work that a killed worker left to the remote, where the coordinator collects it; end its jobs."""
+        """Push work that a killed worker left to the remote, for the coordinator; end the killed worker's jobs."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -290,14 +292,14 @@ class RemoteWorker:
                 try:
                     self._rescue(git, workspace, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{workspace.folder}: {error}; it is looked at again next time")
+                    self._say(f"{workspace.folder}: {error}; the next worker in this folder tries again")
             for each in sorted(os.listdir(os.path.join(root, "orders"))):
                 if self._leaving.is_set():
                     return
                 try:
                     self._push_left(git, bundles, os.path.join(root, "orders", each))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{each}: {error}; it is looked at again next time")
+                    self._say(f"{each}: {error}; the next worker in this folder tries again")
 
     def _rescue(self, git: Git, workspace: Workspace, own: tuple[str, ...]) -> None:
         record = files.read_json_if_any(workspace.record)
@@ -315,7 +317,7 @@ class RemoteWorker:
             refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{job.name}/")
             refs |= git.refs_below(job.refs.candidate(job.name, ""))
             for ref in bundles.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
-                self._say(f"{job.id}: what its workers had left is in {ref}")
+                self._say(f"{job.id}: work that its workers left was saved in {ref}")
             _forget(git, job, folder, [*refs])
         else:
             shutil.rmtree(folder)
@@ -405,14 +407,14 @@ class JobTry:
         os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, JOB), job.as_record())
         self._job = job
-        self._terms.say(f"{self.slot} {job.id}: begins (try {self._try})")
+        self._terms.say(f"{self.slot} {job.id}: started (try {self._try})")
         told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: job.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
         with closing(WorkerProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as workers:
             workers.execute(job, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
-            raise HarnessError(f"nothing came back of {job.id}", hint="harness queue")
+            raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
         if self.is_leaving and not _is_proven(folder):
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
@@ -435,9 +437,9 @@ class JobTry:
         while _free(self._terms.folder) < ROOM_BYTES:
             told = f"less than {ROOM_BYTES >> 20} MB are free at {self._terms.folder}"
             if self._recalled or time.monotonic() > until:
-                raise HarnessError(f"{socket.gethostname()}: {told}", hint="make room there")
+                raise HarnessError(f"{socket.gethostname()}: {told}", hint="free disk space on that machine")
             if not self._waits:
-                self._terms.say(f"{self.id}: waits, {told}")
+                self._terms.say(f"{self.id}: waiting: {told}")
             self._waits = True
             time.sleep(clock.scaled(1.0))
         self._waits = False
@@ -454,15 +456,18 @@ class JobTry:
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
         if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
-            raise JobRefused(f"the remote {url} matches no --remote", hint=f"harness worker --remote '{url}'")
+            told = f"the remote {url} matches no --remote pattern of this worker"
+            raise JobRefused(told, hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
-            raise JobRefused(f"the job is of version {version}, and these workers of {own}")
+            raise JobRefused(f"the job has version {version}, but this worker has {own}")
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
-            raise JobRefused("the job names no project")
+            raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work and push it in a thread, so that an unreachable remote does not delay a stop."""
+        """Take a snapshot of the work; push the snapshot in a thread, so that an unreachable remote does not delay a
+        stop.
+        """
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -517,7 +522,7 @@ class JobTry:
             try:
                 return act()
             except RemoteAway as error:
-                self._terms.say(f"{self.id}: {error.message}; once more in {AGAIN_SECONDS:.0f} s")
+                self._terms.say(f"{self.id}: {error.message}; trying again in {AGAIN_SECONDS:.0f} s")
                 last = error
             if self._hurried.wait(clock.scaled(AGAIN_SECONDS)) or time.monotonic() > self._leave_by:
                 break
@@ -534,7 +539,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of a job's running session, from its job inputs or its workspace's state."""
+    """Return the progress reports of a job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -576,7 +581,7 @@ def _stand_in(folder: str) -> Git:
             ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
         )
         if made.exit_code != 0:
-            raise HarnessError(f"{folder} could not become a repository: {made.ending}")
+            raise HarnessError(f"cannot create a git repository at {folder}: {made.ending}")
     return Git(folder)
 
 

@@ -113,7 +113,7 @@ class LongTask:
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Return a context manager that passes stderr lines to ``say`` instead of printing them."""
+        """Return a context manager that passes lines for stderr to ``say`` instead of printing these lines."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
@@ -131,7 +131,7 @@ class LongTask:
         """Run an `lth` command; return its answer and exit status.
 
         ``words`` maps the given options to their values, by long name without dashes. Raise ``UsageError`` for an
-        invalid word, time or number, before any file is read or written.
+        invalid value, time or number, before any file is read or written.
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
@@ -141,8 +141,8 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Collect the warnings of a command in ``self.warnings``; return the answer with them, and the exit status.
-        ``longtask.md`` 5.
+        """Return the answer of a command with its warnings, and the exit status; keep the warnings in
+        ``self.warnings``. ``longtask.md`` 5.
         """
         from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -160,7 +160,7 @@ class LongTask:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Create a new task. ``longtask.md`` 5."""
+        """Create a new long task in the task directory. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
@@ -172,7 +172,7 @@ class LongTask:
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """Return the scheduling decision. ``longtask.md`` 6."""
+        """Return the scheduling decision for the task. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
@@ -184,7 +184,7 @@ class LongTask:
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice with one worker. ``longtask.md`` 10."""
+        """Run one bounded slice of the task with one worker. ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
@@ -197,7 +197,7 @@ class LongTask:
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Write progress into the checkpoint. ``longtask.md`` 12."""
+        """Write progress to the task's checkpoint. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
@@ -215,7 +215,7 @@ class LongTask:
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions that a person can make now; ``None`` if the task does not load."""
+        """Return the decisions about the task that a person can make now; ``None`` if the task does not load."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
@@ -230,7 +230,7 @@ class LongTask:
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion. ``longtask.md`` 13."""
+        """Check every success criterion of the task. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)

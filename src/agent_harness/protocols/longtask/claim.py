@@ -79,17 +79,17 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return a message about the limit of the task that is used up, and how to raise it; ``None`` if no limit is."""
+    """Return a message if a limit of the task is used up, with the way to raise the limit; otherwise ``None``."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
+        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to continue{_ACCEPT}"
     if cost_usd >= most_usd:
         return (
-            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to continue"
             f"{_ACCEPT}"
         )
     path = os.path.join(os.path.dirname(layout.ledger(make=False)), "starts.jsonl")
@@ -106,7 +106,7 @@ refusal.
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the counter of worker starts on a task; it limits starts even if a worker edits the log or `maxSlices`."""
+    """Return the counter that limits worker starts on a task, even if a worker edits the log or `maxSlices`."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -197,9 +197,9 @@ def _code(missing: list[JsonObject]) -> str:
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of an accepted claim and the reason, taken from the first criterion that is not proven.
+    """Return the grade of an accepted claim and the reason for the grade.
 
-    Both values are ``None`` if a person decided every criterion.
+    Both values come from the first criterion that is not proven, and are ``None`` if a person decided every criterion.
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
@@ -230,7 +230,7 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left; return the report, or ``None`` if there is no such claim.
+    """Verify a claim of `done` that an earlier run left; return the report, or ``None`` if there is no open claim.
 
     Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the unmet criteria. Call this
     function while holding the lease; the criteria commands run without any other lock. Raise ``Interrupted`` after a

@@ -1,7 +1,7 @@
 """Check of each success criterion against commands, outputs and evidence; nothing is written.
 
-A command that depends on a file which a worker has weakened is not run. ``criteria_guard`` writes such objections to
-``sessions/guard.json``, and every verification reads this file.
+If a worker has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
+objections to ``sessions/guard.json``, and every verification reads this file.
 
 Source: ``longtask.md`` 13.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_harness.verification.command import Differences
 
 
-_ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
+_ALLOWED_BY = "if the task should change it, list it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
 DECIDED = ("command", "output_contains")  # metrics that need no person
 _TEXTS = ("text", "output", "note", "summary")
@@ -61,8 +61,8 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Reason why no criterion command can prove anything now, because installed software was changed; ``None`` if
-        it was not.
+        """Reason why changed software prevents every criterion command from proving anything; ``None`` without a
+        change.
         """
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
@@ -183,7 +183,8 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the changes that a slice made to the installed software of the criteria commands; ``None`` if unknown.
+    """Return the differences in installed software that a slice caused, where criteria commands run; ``None`` if
+    unknown.
 
     Files listed in `workerPolicy.mayChange` are exempt.
     """
@@ -306,9 +307,9 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file that count as output.
+    """Return the texts of a file in which a criterion's expected output may occur.
 
-    For a worker output file, these are its stdout and stderr if the worker succeeded, otherwise none.
+    In a worker output file, these are stdout and stderr if the worker succeeded. Any other file is one text.
     """
     if text is None:
         return []
@@ -338,7 +339,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
         "criterionId": latest.criterion,
     }
     if said is None:
-        return _result("fail", f"only a worker says so; a person must decide: {_WORD}", evidence=shown)
+        return _result("fail", f"only a worker recorded evidence, and a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:
         return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)
@@ -355,7 +356,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion: a worker has weakened a file that it depends on."""
+    """Objection to a criterion because a worker has weakened a file on which the criterion depends."""
 
     __slots__ = ()
 
@@ -369,7 +370,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the file is unchanged since the worker left it; a person's edit ends the objection."""
+        """True while the weakened file is unchanged since the worker's edit; a person's edit ends the objection."""
         return digest_of(content_of(self.path)) == self.raw["after"]
 
 

@@ -55,7 +55,7 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """Return the guarded command from a record that ``as_record`` wrote; ``None`` for anything else."""
+        """Return the guarded criterion command from its JSON record; ``None`` if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -159,11 +159,11 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Return the report on a claim after a closer check of the commands that passed.
+    """Return the report on a claim after a closer check of the criteria commands that passed.
 
-    In a git repository, each such command runs again in a checkout: under observation, on the commit before the first
-    slice, and with changed expected values. A criterion with an objection fails; the others get a ``grade`` and a
-    ``basis``. A report that has already failed is returned unchanged.
+    In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
+    and with changed expected values. A criterion with an objection fails; the others get a ``grade`` and a ``basis``. A
+    report that has already failed is returned unchanged.
     """
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
@@ -184,7 +184,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 with session_folder.as_committed(layout, git, ref) as candidate:
                     found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
-                log.warn(f"the tests were not examined: {error.message}")
+                log.warn(f"the tests of a criterion were not checked: {error.message}")
                 continue
             if found.reasons:
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
@@ -198,7 +198,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
     """Return the grade of a command that passed in the working copy, given its verdict in a checkout."""
     if not found.accepted:
-        return Grade(CHECKED, "it passes in the folder, but fails in a checkout of the work")
+        return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
     return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
 

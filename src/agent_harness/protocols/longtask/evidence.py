@@ -45,7 +45,7 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""Names of an evidence item's members in the order in which they are written."""
+"""Names of an evidence item's members, in written order."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
@@ -55,8 +55,8 @@ def in_order(item: JsonObject) -> JsonObject:
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence without duplicates (archive, then window), and the number of damaged archive lines
-    skipped.
+    """Return all evidence of the task without duplicates, archived items first, and the number of damaged archive
+    lines.
     """
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
@@ -65,9 +65,10 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the evidence window and archive the overflow; return True if anything was archived.
+    """Add items to the checkpoint's evidence, and move the oldest items to the archive if there are too many.
 
-    An item that is already in the window is skipped. Raise ``OutsideTask`` if the archive would be outside the task.
+    Return True if an item was archived. An item that the checkpoint already contains is skipped. Raise ``OutsideTask``
+    if the archive would be outside the task.
     """
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
@@ -128,7 +129,9 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the evidence item; ``known`` is the result of ``believed``."""
+    """Return True if a person confirmed the evidence item. ``known`` contains the digests of confirmed items; ``None``
+    trusts all items.
+    """
     return known is None or _digest(item.raw) in known
 
 

@@ -62,7 +62,7 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
     """Append one event to the log of its UTC day; if the event does not fit the schema, warn and return False.
 
     Events that decide whether the task ``task_id`` is done, or its cost, are also saved outside the task. If the clock
-    was set back, the event is appended to the newest day's file, so that the latest event is always the last line of
+    was set back, the event is appended to the newest day's file. The latest event is therefore always the last line of
     the last file.
     """
     misfits = records.event_problems(record)
@@ -171,14 +171,14 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the saved events of an earlier task when a new task replaces it."""
+    """Delete the saved events of an earlier task when a new task replaces the earlier one."""
     home = layout.home()
     if home and os.path.lexists(os.path.join(home, _COURSE)):
         os.unlink(os.path.join(home, _COURSE))
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
-    """Yield the event records of the task that are saved outside it, newest first."""
+    """Yield the task's event records that are saved outside the task directory, newest first."""
     from agent_harness.kernel import journal
 
     home = layout.home()
@@ -217,8 +217,8 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
         from agent_harness.errors import Refused
 
         raise Refused(
-            f"{command} is a person's decision, and this is a worker of the task",
-            hint="record what they should decide: lth record TASK_DIR --status needs-human --note TEXT",
+            f"{command} is a decision for the user: workers of the task may not run this command",
+            hint="record what the user should decide: lth record TASK_DIR --status needs-human --note TEXT",
         )
 
 

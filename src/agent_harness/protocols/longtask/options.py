@@ -112,7 +112,7 @@ def seconds(words: Words, name: str) -> int | float | None:
         return LONGEST_SECONDS
     value = number(words, name)
     if value is not None and value < 0:
-        raise UsageError(f"--{name} must be a number of seconds from 0: {found}")
+        raise UsageError(f"--{name} must be a number of seconds, at least 0: {found}")
     return None if value is None else min(value, LONGEST_SECONDS)
 
 
@@ -144,7 +144,7 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """Options of ``init``: ``longtask.md`` 5."""
+    """Parsed options of the command ``lth init``. ``longtask.md`` 5."""
 
     __slots__ = (
         *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
@@ -178,7 +178,7 @@ class InitOptions:
 
 
 class TickOptions:
-    """Options of ``tick``: ``longtask.md`` 8."""
+    """Parsed options of the command ``lth tick``. ``longtask.md`` 8."""
 
     __slots__ = ("dry_run",)
 
@@ -187,8 +187,8 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``run`` and ``resume``. If ``oss`` is ``None``, the value in the contract applies. ``longtask.md`` 9,
-    10.
+    """Parsed options of the commands ``lth run`` and ``lth resume``. ``oss`` is ``None`` if the contract decides.
+    ``longtask.md`` 9, 10.
     """
 
     __slots__ = (
@@ -219,7 +219,7 @@ class RunOptions:
 
 
 class RecordOptions:
-    """Options of ``record``: ``longtask.md`` 12."""
+    """Parsed options of the command ``lth record``. ``longtask.md`` 12."""
 
     __slots__ = (
         *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
@@ -246,7 +246,7 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``evidence``. ``members`` are the evidence item's members, with their names in the file.
+    """Parsed options of ``lth evidence``. ``members`` are the evidence item's members as written in the file.
     ``longtask.md`` 12.
     """
 
@@ -274,7 +274,7 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """Options of ``verify``: ``longtask.md`` 13."""
+    """Parsed options of the command ``lth verify``. ``longtask.md`` 13."""
 
     __slots__ = ("timeout_seconds",)
 
@@ -283,7 +283,7 @@ class VerifyOptions:
 
 
 class RescueOptions:
-    """Options of ``rescue``: ``longtask.md`` 10.2."""
+    """Parsed options of the command ``lth rescue``. ``longtask.md`` 10.2."""
 
     __slots__ = ("restore", "show")
 
@@ -295,7 +295,7 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """Options of ``classify``: ``longtask.md`` 11."""
+    """Parsed options of the command ``lth classify``. ``longtask.md`` 11."""
 
     __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
 
@@ -311,7 +311,7 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """Options of ``health``: ``longtask.md`` 17."""
+    """Parsed options of the command ``lth health``. ``longtask.md`` 17."""
 
     __slots__ = ("strict",)
 
@@ -320,7 +320,7 @@ class HealthOptions:
 
 
 class ListOptions:
-    """Options of ``ls``: ``longtask.md`` 19."""
+    """Parsed options of the command ``lth ls``. ``longtask.md`` 19."""
 
     __slots__ = ("json",)
 
@@ -329,8 +329,8 @@ class ListOptions:
 
 
 class EventOptions:
-    """Options of ``summary`` and ``tail``. If ``limit`` is ``None``, the command's default applies. ``longtask.md``
-    6.
+    """Parsed options of ``lth summary`` and ``lth tail``. ``limit`` is ``None`` for the command's default.
+    ``longtask.md`` 6.
     """
 
     __slots__ = ("limit", "type")
@@ -341,7 +341,7 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """Options of ``schedule``: ``scale.md`` 9."""
+    """Parsed options of the command ``lth schedule``. ``scale.md`` 9."""
 
     __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
@@ -355,7 +355,7 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """Options of ``openclaw-recipe``: ``longtask.md`` 17."""
+    """Parsed options of the command ``lth openclaw-recipe``. ``longtask.md`` 17."""
 
     __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
 

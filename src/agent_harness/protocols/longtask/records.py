@@ -26,7 +26,7 @@ DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
 DEFAULT_MAX_SLICES = 100
 DEFAULT_MAX_TASK_COST_USD = 100.0
 FAILING = ("fail", "failed", "error", "blocked")
-"""Values of an evidence item's ``status`` that mark the item as a failure, which proves nothing."""
+"""Values of an evidence item's ``status`` that mean failure; a failed item proves nothing."""
 
 FILL_IN = "FILL IN: "
 """Prefix of a template text that a person has to replace."""
@@ -79,7 +79,7 @@ class RecordView:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        """Return the named member if it is a non-blank string, otherwise ``None``."""
+        """Return the named member if its value is a non-blank string, otherwise ``None``."""
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
@@ -164,7 +164,7 @@ class WorkerPolicy(RecordView):
 
     @property
     def may_change(self) -> list[str]:
-        """Files that a worker may rewrite although a criterion depends on them."""
+        """Files that a worker may rewrite even if a criterion depends on these files."""
         return self.texts("mayChange")
 
     @property
@@ -244,7 +244,7 @@ class Contract(RecordView):
 
     @property
     def window(self) -> int:
-        """Maximum number of evidence items in the checkpoint."""
+        """Maximum number of evidence items that the checkpoint contains; older items move to the archive."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
@@ -270,7 +270,7 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One piece of evidence, in the window, the archive or an event. ``longtask.md`` 3.3."""
+    """One evidence item, in the checkpoint, the archive or an event. ``longtask.md`` 3.3."""
 
     __slots__ = ()
 
@@ -385,7 +385,7 @@ class Checkpoint(RecordView):
 
 
 class LogEvent(RecordView):
-    """One event of the task's log."""
+    """One event in the task's log."""
 
     __slots__ = ()
 

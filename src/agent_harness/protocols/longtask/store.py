@@ -39,8 +39,9 @@ class UnreadableFile(HarnessError):
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint is a symbolic link to a path outside the task or to no file; such a link is not
-    followed.
+    """Return True if the checkpoint is a symbolic link to no file or to a path outside the task.
+
+    The harness does not follow this link.
     """
     if not os.path.islink(layout.checkpoint):
         return False
@@ -63,7 +64,7 @@ def replace_link(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in a JSON file. Raise ``UnreadableFile`` if it is missing or not JSON."""
+    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or not JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
@@ -185,7 +186,9 @@ def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
 
 
 class CheckpointChange:
-    """One change in progress: the checkpoint, edited in place, with the files and events to write together with it."""
+    """One change in progress: the checkpoint, edited in place, with the files and events that are written together with
+    the checkpoint.
+    """
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
 
@@ -207,7 +210,7 @@ class CheckpointChange:
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed: it will be written, with the time of the change."""
+        """Mark the checkpoint as changed, so that the checkpoint is written with the time of the change."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
@@ -252,7 +255,9 @@ class LongTaskStore:
         """
         task = read_json(self.layout.task)
         if leaves(self.layout):
-            raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
+            raise UnreadableFile(
+                f"{self.layout.checkpoint} is a symbolic link to a path outside the task, or to no file"
+            )
         checkpoint = read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:

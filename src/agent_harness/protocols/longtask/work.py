@@ -88,7 +88,7 @@ class _Quiet:
 
     def event(self, event_type: str, **fields: object) -> None:
         if event_type == "provider_retry":
-            log.warn(f"the provider did not serve the worker ({fields.get('message')}); trying again")
+            log.warn(f"the provider refused the request of the worker ({fields.get('message')}); trying again")
         if event_type == "client_retry":
             log.warn(str(fields.get("message")))
 
@@ -170,7 +170,7 @@ class SliceWork:
     # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """Return the prompt of the slice."""
+        """Return the prompt with which the worker of this slice starts."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
@@ -286,7 +286,7 @@ class SliceWork:
         self._agree_on_the_end(ended)
         if ended.known_class.told_until:
             until = spoken_end(str(ended.known_class.blocked_until), ended.known_class.told_until)
-            log.tell(f"lth: {ended.worker}: limit until {until}")
+            log.tell(f"lth: {ended.worker}: rate-limited until {until}")
         name = slice_.prepared.fallback
         if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
             return _taken_over(slice_, ended, name)
@@ -353,7 +353,7 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only worker as failed if it was denied a tool but exited with 0; for other workers, print a
+        """Mark a read-only worker as failed if a tool was denied but the worker exited with 0; otherwise, only print a
         warning.
         """
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
@@ -449,7 +449,7 @@ class StandIn(SliceWork):
 
 def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
     if adapters.cooldown(work.prepared.before, name, clock.now()):
-        return None, f"{name} is rate-limited itself"
+        return None, f"{name} is also rate-limited"
     try:
         plan = adapters.plan(name, work.prepared.task, work.layout, work.options)
     except HarnessError as error:

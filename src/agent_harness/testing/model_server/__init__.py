@@ -53,7 +53,9 @@ class ModelServer:
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return the request log: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
+        """Return the logged requests, one object each: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
+        ``script``, ``step``.
+        """
         return self._shared.log.records()
 
     def run(self) -> None:

@@ -105,7 +105,9 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers with the reset time of a rate limit, as both providers send them; empty if the time is unknown."""
+    """Return the reset time of a rate limit as headers of both providers, Anthropic and OpenAI; empty if the time is
+    unknown.
+    """
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -149,7 +151,7 @@ class Shared:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of model requests; it refuses and records every proxy request."""
+    """HTTP handler of the model server; refuses and records every proxy request."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -174,7 +176,7 @@ class Handler(BaseHTTPRequestHandler):
         self._refuse_as_proxy()
 
     def do_HEAD(self) -> None:
-        """Answer a client's check that the server is running."""
+        """Answer HEAD requests, with which clients check that the server is running."""
         if not self._refused():
             self._send(200, b"")
 
@@ -189,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_error_body(404, f"there is nothing at {self._place()}")
 
     def do_POST(self) -> None:
-        """Answer a model call."""
+        """Answer a POST request: one call of a model API."""
         if self._refused():
             return
         try:

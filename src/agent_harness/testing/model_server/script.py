@@ -219,7 +219,7 @@ DOCS = "see docs/model-server.md"
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
     """Return scripts parsed from a JSON file or from its value.
 
-    Raise ``UsageError``, with file, script and step, if they are invalid.
+    Raise ``UsageError``, with file, script and step, for invalid scripts.
     """
     if isinstance(given, Mapping):
         return _scripts("scripts", given)

@@ -257,7 +257,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if the worker name is a built-in agent kind, with or without a text after a colon."""
+    """Return True if the worker name is the kind of a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -315,7 +315,7 @@ def account_of(worker: str) -> str | None:
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
     """Return the checkpoint with its rate-limit ends updated from the account clock.
 
-    Return the checkpoint itself if it contains no rate limit, otherwise a copy.
+    A checkpoint without a rate limit is returned unchanged; otherwise the result is a copy.
     """
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
@@ -358,7 +358,9 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of an account's rate limit if the clock has changed it since ``observed``, otherwise ``None``."""
+    """Return the end of the worker's rate limit if the account clock has changed since ``observed``, otherwise
+    ``None``.
+    """
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -373,8 +375,8 @@ def limits(
     """Return the active rate limits of a task: worker, account, end (also in local time), and the command that lifts
     the limit.
 
-    ``checkpoint`` is the result of ``told``. The list covers ``workers`` and the workers in the contract and the
-    checkpoint.
+    ``checkpoint`` must contain the current ends (see ``told``). The list covers ``workers`` and the workers in the
+    contract and the checkpoint.
     """
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
@@ -407,7 +409,7 @@ def limits(
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
     """Return the rate limit for which a worker has to wait; ``None`` if the worker may start.
 
-    ``checkpoint`` is the result of ``told``.
+    ``checkpoint`` must contain the current rate-limit ends (see ``told``).
     """
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]

@@ -57,7 +57,7 @@ class SliceSlot:
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Print the reason for waiting, unless the same reason was just printed."""
+        """Print the reason for waiting, unless the last printed reason is equal."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why

@@ -46,7 +46,10 @@ ENDED_BY: dict[str, tuple[str, str]] = {
             '["--allowedTools", "Bash,Edit,Write"]; then: lth record DIR --status active --note TEXT'
         ),
     ),
-    "stuck": ("needs-human", "Human review needed: the worker made no progress; say in the next step how to go on."),
+    "stuck": (
+        "needs-human",
+        "Human review needed: the worker made no progress; write in the next step how to continue.",
+    ),
     "budget_exceeded": (
         "needs-human",
         "Decide whether to spend more: raise --max-cost or workerPolicy.maxCostUsd, or make the next step smaller.",

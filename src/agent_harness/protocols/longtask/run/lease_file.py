@@ -7,8 +7,9 @@
     unreadable   the lease has other content or cannot be read: held until 1860 s old, then over
 
 A lease is a file, or a folder that contains ``lock.json`` (another program's form). The lease is read and changed only
-under the lock on the task directory, for milliseconds. A thread renews the lease during the run. If another run took
-the lease, or if it expired while this process was suspended, the lease is lost permanently. Source: ``longtask.md`` 14.
+under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A lease is lost
+permanently if another run took the lease, or if the lease expired while this process was suspended. Source:
+``longtask.md`` 14.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class RunLease:
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease if this run still owns it. Repeated calls are safe."""
+        """Release the lease if this run is still its owner. Repeated calls are safe."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -243,7 +244,7 @@ class RunLease:
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease and the seconds for which it is still held; ``None`` if there is no lease."""
+    """Return the current lease and the seconds until other runs may take the lease; ``None`` if there is no lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -261,7 +262,7 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     over_at = clock.moment(changed_at) + timedelta(seconds=patience)
     unreadable: JsonObject = {
         "path": layout.lock,
-        "message": "the lock cannot be read; it counts as expired once it is old",
+        "message": "the lock cannot be read; it counts as held until it is old",
     }
     return _Found(content, identity, unreadable, seconds_until(over_at, now))
 

@@ -39,7 +39,7 @@ NEXT_STEPS: dict[str, str] = {
     "test_failure": "Inspect the failing test and fix the smallest slice that makes it pass.",
     "missing_context": "Supply the missing file, path or context, then resume the same slice.",
     "success": "Review the output and decide the next bounded step.",
-    "unknown": "Human review needed: read the worker output and decide how to go on.",
+    "unknown": "Human review needed: read the worker output and decide how to continue.",
 }
 """Next step of the checkpoint for each failure class, if the worker did not write a next step."""
 
@@ -105,11 +105,12 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
-    raw["nextStep"] = "Nothing is left to do: every success criterion holds."
+    raw["nextStep"] = "Nothing is left to do: every success criterion is met."
     if manual:
         raw["nextStep"] = (
-            f"All that a command decides holds. Look at the result, then for each of {', '.join(manual)}: lth evidence "
-            "DIR --type review-note --criterion-id ID --status passed --summary TEXT; and: lth record DIR --status done"
+            f"Every criterion that a command decides is met. Review the result, then for each of {', '.join(manual)}: "
+            "lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT; "
+            "and: lth record DIR --status done"
         )
     change.touch()
     reason = MANUAL_LEFT if manual else records.VERIFIED
@@ -366,8 +367,8 @@ class Classification:
 
 
 class Ran:
-    """Result of one worker. ``stopped``: the worker was ended together with the run; ``ended_by``: the monitor that
-    ended it.
+    """Result of one worker. ``stopped``: the worker was ended together with the run. ``ended_by``: the monitor that
+    ended the worker.
     """
 
     __slots__ = (

@@ -94,7 +94,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
-        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because --worker names it")
+        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because of --worker")
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
@@ -149,7 +149,7 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the worker, and take its agent slot, in one change that an error discards completely.
+    """Decide whether to run, plan the worker, and take its agent slot, as one change that an error discards completely.
 
     If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
     ``may_wait`` is true.
@@ -173,7 +173,7 @@ def prepare(
         return Prepared(_ask_to_fill_in(change, requested, fields), change.task)
     if agent_slot and (why := agent_slot.take(worker)):
         if may_wait:
-            raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
+            raise NoRoom(why, hint="run lth run later", account=adapters.account_of(worker) or worker, until=None)
         return Prepared(_wait_for_slot(change, requested, worker, why), change.task)
     prepared.prompt = prompt.prompt(change.layout, change.task, change.checkpoint, reads_only=prepared.plan.reads_only)
     chosen: JsonObject = {"requestedWorker": requested}
@@ -240,7 +240,7 @@ def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> Js
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log and return the answer if no agent slot is free; the scheduler retries the slice later."""
+    """Log and return the run's answer if no agent slot is free; the scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
@@ -256,7 +256,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log and return the answer if all usable workers are rate-limited: wait for the earliest end."""
+    """Log and return the run's answer if all usable workers are rate-limited: wait for the earliest end."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

@@ -169,7 +169,7 @@ def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
 
 
 def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
-    """Return every usable rescue point of the task, newest first."""
+    """Return the task's rescue points that can be restored, newest first."""
     names = sorted(os.listdir(layout.sessions), reverse=True) if os.path.isdir(layout.sessions) else []
     return [found for name in names if (found := _read_point(layout, name)) is not None]
 
@@ -233,7 +233,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point with the ``files`` that differ from it now and the ``commits`` made since."""
+    """Return one rescue point, the ``files`` that have changed since, and the ``commits`` made since."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()

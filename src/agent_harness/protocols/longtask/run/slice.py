@@ -263,7 +263,7 @@ class Slice:
         lease.
         """
         self._log(attempt.event(reason="lease lost"))
-        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
+        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
@@ -296,7 +296,7 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
     except (HarnessError, OSError):
         return []
     more = [f"    … and {len(changed) - _MOST_PATHS} more"] if len(changed) > _MOST_PATHS else []
-    shown = [f"    {line}" for line in changed[:_MOST_PATHS]] or ["    (nothing is changed)"]
+    shown = [f"    {line}" for line in changed[:_MOST_PATHS]] or ["    (no changes)"]
     return [f"Last commit: {redact(last) or 'none'}", "git status --short:", *shown, *more]
 
 
@@ -328,7 +328,7 @@ def _handoff(
         f"Objective: {task.objective}",
         f"Status: {checkpoint.status}",
         f"Blocker: {said[0]} from {said[1]} - {said[2]}",
-        f"Blocked until: {checkpoint.blocked_until or 'not said'}",
+        f"Blocked until: {checkpoint.blocked_until or 'unknown'}",
         f"Requested worker: {requested}",
         f"Worker: {worker}",
         f"Fallback: {fallback or 'none'}",

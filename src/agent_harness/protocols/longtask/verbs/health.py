@@ -77,7 +77,7 @@ def _check(name: str, status: str, message: str, **members: object) -> JsonObjec
 def _checks(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore
 ) -> Iterator[JsonObject]:
-    yield _check("task-contract", "pass", f"{task.id} loads")
+    yield _check("task-contract", "pass", f"{task.id} is valid")
     found = claim.look(layout, task, checkpoint, store.now()).due
     yield _check(
         "run-decision",
@@ -106,7 +106,7 @@ def _checks(
             yield _plan(layout, task, worker)
     sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task)
     if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
-        text = f"codex-cli is read-only, its fallback {fallback} runs without that sandbox"
+        text = f"codex-cli is read-only, but its fallback {fallback} runs without this sandbox"
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
 
 
@@ -124,7 +124,7 @@ def _scheduler(task: Contract) -> JsonObject:
     every = task.section("scheduler").raw.get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
     if name in SCHEDULERS:
-        return _check("scheduler-config", "pass", f"{name} wakes the task", **members)
+        return _check("scheduler-config", "pass", f"{name} starts the slices", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
 
 
@@ -148,13 +148,13 @@ def _program(name: str, program: str) -> JsonObject:
     first = clipped(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
     if done.exit_code:
         return _check(name, "warn", f"{program} --version exited with status {done.exit_code}: {first}")
-    return _check(name, "pass", first or f"{program} is there")
+    return _check(name, "pass", first or f"{program} is installed")
 
 
 def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
     if task.repo_path is None:
         if task.text("domain") == "coding":
-            yield _check("repo-context", "warn", "a coding task without context.repoPath")
+            yield _check("repo-context", "warn", "the coding task has no context.repoPath")
         return
     root = forbidden.expanded(task.repo_path, layout.root)
     if not os.path.isdir(root):

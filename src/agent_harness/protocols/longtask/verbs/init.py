@@ -64,7 +64,7 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     task_id = id_of(os.path.basename(layout.root))
     choices = Choices(options.template, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
-        log.warn(f"{worker} does not take --command, which was ignored; --worker {LOCAL} runs it")
+        log.warn(f"--command was ignored, because the worker {worker} does not use it; use --worker {LOCAL}")
     choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
     choices.command = options.command
     choices.objective, choices.proof = options.objective, options.criterion_command
@@ -87,7 +87,7 @@ def _worker(given: str | None) -> str | None:
     if worker in _NOT_STARTED or adapters.is_runnable(worker):
         return worker
     known = ", ".join([*adapters.CONFIGS, *_NOT_STARTED])
-    raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or an agent of the harness by its kind")
+    raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or the kind of a built-in agent")
 
 
 # ---- new files: path relative to the task -> content
@@ -152,13 +152,15 @@ def _forget_earlier(layout: LongTaskLayout) -> None:
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
-        log.tell(f"lth: an earlier task was here; its state is now in {aside}")
+        log.tell(f"lth: the state of an earlier task in this folder was moved to {aside}")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
         if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
-            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a separate folder below it")
+            raise AlreadyThere(
+                f"{layout.root} already contains a {other}", hint="lth init DIR  # in a separate folder below it"
+            )
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")

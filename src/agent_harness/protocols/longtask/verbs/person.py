@@ -5,8 +5,8 @@
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
     ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
-The view keeps the ``revision`` shown; if the task or its checkpoint has changed since, nothing is done. Source:
-``faces.md`` F-SRV-4, F-SRV-8.
+The view keeps the shown ``revision`` of the task. If task or checkpoint have changed since, the decision is refused.
+Source: ``faces.md`` F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions available to a person now, by word; empty while the task needs no person."""
+    """Decisions about a task that a person can make now, with a description each; empty while the task needs no
+    person.
+    """
 
     __slots__ = ("criteria", "revision", "waits", "words")
 
@@ -54,8 +56,8 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     for each in task.criteria:
         if each.metric == "manual":
             criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
-            words[f"{each.id} holds"] = f"you have checked it: {each.description}"
-            words[f"{each.id} fails"] = "you have checked it, and it does not hold"
+            words[f"{each.id} holds"] = f"you have checked this criterion: {each.description}"
+            words[f"{each.id} fails"] = "you have checked this criterion, and it is not met"
     words["done"] = "the task is done; every criterion is checked first"
     return TaskChoices(revision, words, criteria, waits=False)
 
@@ -63,13 +65,13 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
     """Carry out a person's decision; return the answer of the corresponding command.
 
-    Raise ``Superseded`` if the task has changed since the revision ``shown``, ``UsageError`` if the word is not an
-    available decision, and ``Refused`` if the caller is a worker of the task.
+    Raise ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not
+    an available decision, and ``Refused`` if the caller is a worker of the task.
     """
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:
-        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
+        raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
     if word not in found.words and not (word == GO_ON and found.waits):
         raise UsageError("Choose one of the answers", hint="lth status .")
     said = text.strip()

@@ -1,4 +1,4 @@
-"""OpenClaw job that starts slices of a task: a command to paste, and the same job without a model.
+"""OpenClaw job that starts slices of a task, as a command to paste; also a variant of the job without a model.
 
 Source: ``longtask.md`` 17.
 """
@@ -72,7 +72,9 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command of the OpenClaw job: `lth run` if it can start the worker, otherwise `lth tick`."""
+    """Return the command that the OpenClaw job runs: `lth run` for a worker that `lth run` can start, otherwise `lth
+    tick`.
+    """
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]

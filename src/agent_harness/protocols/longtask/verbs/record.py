@@ -39,9 +39,9 @@ class ViewAction:
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded`` if the task has changed since the view showed it. The caller holds the lock."""
+    """Raise ``Superseded`` if the task has changed since the view showed the task. The caller holds the lock."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
-        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
+        raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
@@ -172,7 +172,7 @@ def gather(
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
-        log.warn(f"recorded, but only a person's evidence counts for: {', '.join(manual)}")
+        log.warn(f"the evidence was recorded, but only a person's evidence counts for: {', '.join(manual)}")
     unknown = _unknown_of(layout, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 

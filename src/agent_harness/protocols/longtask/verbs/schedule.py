@@ -57,12 +57,12 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
 def _cron(argv: list[str], count: int, unit: str, root: str) -> str:
     whole, form = _BY_CRON[unit]
     if (count >= whole > 1) or whole % count:
-        hint = "a part of an hour or of a day (10m, 2h, 1d), or --print systemd"
-        raise UsageError(f"cron cannot express every {count}{unit}", hint=hint)
+        hint = "use an even fraction of an hour or a day (10m, 2h, 1d), or --print systemd"
+        raise UsageError(f"cron cannot run a command every {count}{unit}", hint=hint)
     place = f"PATH={adapters.quoted(os.environ.get('PATH', os.defpath))}"
     errors = adapters.quoted(os.path.join(root, "cron-errors.log"))
     line = f"{place} {adapters.quoted(*argv)} 2>> {errors} > /dev/null".replace("%", r"\%")
-    told = f"# crontab -e, and add this line; lth status {adapters.quoted(root)} shows how it goes"
+    told = f"# run crontab -e and add this line; lth status {adapters.quoted(root)} shows the progress"
     return f"{told}\n{form.format(n=count)} {line}\n"
 
 
@@ -91,10 +91,12 @@ OnUnitInactiveSec={minutes}min
 WantedBy=timers.target
 
 # then: systemctl --user daemon-reload && systemctl --user enable --now {unit}.timer
-# and, to go on while nobody is logged in: loginctl enable-linger
+# to keep the timer running while nobody is logged in: loginctl enable-linger
 """
 
 
 def _word(text: str) -> str:
-    """Return a word quoted for systemd, with the characters doubled that systemd would expand."""
+    """Return the text quoted for a systemd unit, with every ``%`` and ``$`` doubled so that systemd does not expand the
+    text.
+    """
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")

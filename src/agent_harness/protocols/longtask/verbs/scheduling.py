@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """Return the scheduling decision and log it; with ``dry_run``, write nothing."""
+    """Make one scheduling decision; log and return the decision. With ``dry_run``, write nothing."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()

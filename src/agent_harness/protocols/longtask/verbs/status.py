@@ -61,7 +61,7 @@ def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> li
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the grade and basis of a task that is `done`; empty if they are not recorded."""
+    """Return the recorded grade and basis of a task that is `done`; empty if none is recorded."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
