@@ -328,7 +328,7 @@ PREPARED: dict[str, Typed] = {
     'harness add-feature "A dark theme" --verification hybrid --manual-check "The contrast is enough"': Typed(
         at=features
     ),
-    "harness add-features --spec MORE.md --agent 'command:my-agent'": Typed(at=planning),
+    "harness plan-features --spec MORE.md --agent 'command:my-agent'": Typed(at=planning),
     "harness import .taskmaster/tasks/tasks.json": Typed(at=repository, given="y\n"),
     "harness import ../other-project --yes": Typed(at=repository),
     "harness import PLAN.md --validate 'pytest -q' --yes": Typed(at=repository),
@@ -419,8 +419,8 @@ PREPARED: dict[str, Typed] = {
     "harness skip --feature 3 --undo": Typed(at=features, first="harness skip --feature 3"),
     "harness override --feature 3 --passes true": Typed(at=features, given="y\n"),
     "harness manual-verify --feature 3": Typed(at=features, given="y\ny\ny\ny\n"),
-    "harness handoff": Typed(at=features),
-    "harness takeback": Typed(at=features, first="harness handoff", given="y\n"),
+    "harness take-over": Typed(at=features),
+    "harness hand-back": Typed(at=features, first="harness take-over", given="y\n"),
     # undo and end
     "harness undo 3 --dry-run": Typed(at=built),
     "harness undo task-003": Typed(at=tasks, first="harness run --agent command:my-agent", given="y\n"),
@@ -429,7 +429,7 @@ PREPARED: dict[str, Typed] = {
     "harness rescue show rescue/task-001/1": Typed(at=tasks, first=FAILED),
     "harness rescue restore rescue/task-001/1 --to ../looked-at": Typed(at=tasks, first=FAILED),
     "harness rescue prune --older-than 30": Typed(at=tasks, first=FAILED),
-    "harness stop": Typed(at=complete),
+    "harness end-maintenance": Typed(at=complete),
     "harness abort --yes": Typed(at=features),
     "harness uninstall --dry-run": Typed(at=tasks),
     "harness uninstall ../billing --yes": Typed(at=tasks, first="cp -r . ../billing"),

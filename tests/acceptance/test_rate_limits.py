@@ -177,7 +177,7 @@ def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProjec
         calc.wait_until(on.exists, "the agent at work")
         (holder,) = host.holders()
         told = (holder["pid"], holder["project"], holder["item"])
-        assert told == (running.pid, str(calc.root), "harness add-features")
+        assert told == (running.pid, str(calc.root), "harness plan-features")
         go.touch()
         assert running.wait(240) == 0, calc.started()
     finally:

@@ -72,7 +72,7 @@ def test_a_halt_needs_a_person(tmp_path: Path) -> None:
     ("state", "line", "following"),
     [
         ({}, "calc 1/2 idle", "next       harness run"),
-        ({"handoff": {"at": "x"}}, "calc 1/2 needs you", "next       harness takeback"),
+        ({"handoff": {"at": "x"}}, "calc 1/2 needs you", "next       harness hand-back"),
     ],
 )
 def test_a_feature_project_answers_in_the_same_words(

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "import": ("Plan", "agent_harness.cli.backlog:import_", "Import tasks from another tool or a Markdown file."),
     "export": ("Plan", "agent_harness.cli.backlog:export", "Export tasks for another tool."),
     "add-feature": ("Plan", "agent_harness.cli.projects:add_feature", "Add a feature with its test stub."),
-    "add-features": ("Plan", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
+    "plan-features": ("Plan", "agent_harness.cli.projects:add_features", "Plan more features from a text."),
     "demo": ("Plan", "agent_harness.demo:demo", "Watch a scripted agent build a small project."),
     "help": (
         "Plan",
@@ -87,18 +87,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "agent_harness.cli.projects:manual_verify",
         "Record that you verified a feature yourself.",
     ),
-    "handoff": (
+    "take-over": (
         "Decide",
         "agent_harness.cli.projects:handoff",
         "Take over the project; no session starts meanwhile.",
     ),
-    "takeback": (
+    "hand-back": (
         "Decide",
         "agent_harness.cli.projects:takeback",
         "Return the project to the harness; your work is verified.",
     ),
     "rescue": ("Stop and restore", "agent_harness.cli.tasks:main", "List or restore rolled-back work."),
-    "stop": (
+    "end-maintenance": (
         "Stop and restore",
         "agent_harness.cli.projects:stop",
         "Leave maintenance mode. (To stop a run: harness pause.)",
@@ -169,7 +169,14 @@ Examples:
 """
 
 
-FORMER = {"place": "workspace", "recall": "cancel"}
+FORMER = {
+    "add-features": "plan-features",
+    "handoff": "take-over",
+    "place": "workspace",
+    "recall": "cancel",
+    "stop": "end-maintenance",
+    "takeback": "hand-back",
+}
 """Map from former command names, which still work, to current names. Help and shell completion omit the former
 names.
 """

@@ -1,4 +1,4 @@
-"""Commands that manage a project without running it: pause, skip, override, undo, handoff, takeback, abort and
+"""Commands that manage a project without running it: pause, skip, override, undo, take-over, hand-back, abort and
 others.
 """
 
@@ -145,14 +145,14 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
     return answered(as_json, found, 0 if found["recorded"] else 1)
 
 
-@click.command(short_help="Take over the project; no session starts meanwhile.", epilog="Example:  harness handoff")
+@click.command(short_help="Take over the project; no session starts meanwhile.", epilog="Example:  harness take-over")
 @json_option
 def handoff(as_json: bool) -> int:
-    """Take over the project yourself: no session starts until `harness takeback`."""
+    """Take over the project yourself: no session starts until `harness hand-back`."""
     return answered(as_json, features.opened(as_json).handoff())
 
 
-@click.command(short_help="Return the project to the harness.", epilog="Example:  harness takeback")
+@click.command(short_help="Return the project to the harness.", epilog="Example:  harness hand-back")
 @yes_option
 @json_option
 def takeback(yes: bool, as_json: bool) -> int:
@@ -394,7 +394,7 @@ def cleanup(agents: tuple[str, ...], wait: bool | None, now: bool, as_json: bool
     return answered(as_json, found, int(found["exit_code"]))
 
 
-@click.command(short_help="Leave maintenance mode.", epilog="Example:  harness stop")
+@click.command(short_help="Leave maintenance mode.", epilog="Example:  harness end-maintenance")
 @json_option
 def stop(as_json: bool) -> int:
     """End the maintenance mode of a completed project. To end a session, use `harness pause`."""
@@ -402,9 +402,9 @@ def stop(as_json: bool) -> int:
 
 
 @click.command(
-    "add-features",
+    "plan-features",
     short_help="Plan more features from a text.",
-    epilog="Example:  harness add-features --spec MORE.md --agent 'command:my-agent'",
+    epilog="Example:  harness plan-features --spec MORE.md --agent 'command:my-agent'",
 )
 @click.option(
     "--spec",

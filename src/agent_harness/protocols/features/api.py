@@ -589,8 +589,8 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Hand the project over to the user: no session starts until ``harness takeback`` (UAH-064)."""
-        owner.refuse_agents(self._project.layout.root, "harness handoff")
+        """Hand the project over to the user: no session starts until ``harness hand-back`` (UAH-064)."""
+        owner.refuse_agents(self._project.layout.root, "harness take-over")
         from agent_harness.protocols.features.people import takeover
 
         with self._finalized():
@@ -598,7 +598,7 @@ class FeatureProject:
 
     def takeback(self, ask: Ask) -> JsonObject:
         """Return the project from the user to the harness and inspect the user's changes (UAH-065, UAH-066)."""
-        owner.refuse_agents(self._project.layout.root, "harness takeback")
+        owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 
         with self._finalized():
@@ -647,7 +647,7 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Monitor a complete project until `harness stop` is called (UAH-485)."""
+        """Monitor a complete project until `harness end-maintenance` is called (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)

@@ -102,7 +102,7 @@ MEANT = {
     "rollback": "go back to before the unfinished work, which is kept in a rescue",
     "split": "skip {features}; you add smaller features in its place",
     "skip": "leave {features} out; harness skip --undo includes it again",
-    "manual": "the project is in your hands until harness takeback",
+    "manual": "the project is in your hands until harness hand-back",
     "abort": "end everything; commits, logs and costs stay",
     "pause": "no session starts until harness resume",
     "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
@@ -120,7 +120,7 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
     "regression": {
         "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
-        "manual": "the project is in your hands until harness takeback; the work that broke it is in a rescue",
+        "manual": "the project is in your hands until harness hand-back; the work that broke it is in a rescue",
     },
     "too_many_starts": {"retry": "the agent may be started as often again"},
     "head_red": {"retry": "the next run checks the branch again"},

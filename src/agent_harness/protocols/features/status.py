@@ -278,7 +278,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     left = found["left_by_run"]
     rows: tuple[tuple[object, str], ...] = (
-        (found["handoff"], "harness takeback"),
+        (found["handoff"], "harness hand-back"),
         (stopping, questions.hint(stopping[0]) if stopping else ""),
         (found["paused"], "harness resume"),
         (left and not _at_work(found.get("parallel")), str(left["next"]) if left else ""),
@@ -347,7 +347,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
     if waits := [f"Feature #{i}" for i in found["awaiting_manual"]]:
         rows.append(f"To be verified by you: {status_summary.names(waits, MOST_NAMED, everything=everything)}")
     if found["handoff"]:
-        rows.append("You have taken over. To let agents continue: harness takeback")
+        rows.append("You have taken over. To let agents continue: harness hand-back")
     if paused := found["paused"]:
         why = paused.get("reason") if isinstance(paused, dict) else None
         rows.append(f"Paused{f': {why}' if why else ''}. To continue: harness resume")

@@ -85,8 +85,8 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
     if feature:
         project.say(f"{feature.name} queued.")
     if handed is not None:
-        project.say("You have taken over the project. To let agents continue: harness takeback")
-    return {"next": "harness takeback" if handed is not None else "harness run"}
+        project.say("You have taken over the project. To let agents continue: harness hand-back")
+    return {"next": "harness hand-back" if handed is not None else "harness run"}
 
 
 def _forget(project: Project, asked: Question) -> None:

@@ -5,7 +5,7 @@ verify          one feature's tests, or all tests; changes no status
 manual_verify   a person's own check, recorded if the answer is yes
 preview         the next session, without running it: `harness run --dry-run`
 checks          the checks before a session: `harness doctor`
-maintain        the whole suite at intervals, until `harness stop`
+maintain        the whole suite at intervals, until `harness end-maintenance`
 
 No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
 features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
@@ -357,7 +357,7 @@ def _waiting(project: Project) -> Iterator[ProjectCheck]:
     for asked in questions.waiting(state, project.store.features()):
         yield ProjectCheck("question", "wrong", asked.message, questions.hint(asked))
     if state.handoff is not None:
-        yield ProjectCheck("handoff", "warning", "the project is in a person's hands", "harness takeback")
+        yield ProjectCheck("handoff", "warning", "the project is in a person's hands", "harness hand-back")
     if paused := locking.found(project):
         yield ProjectCheck("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))

@@ -25,7 +25,7 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to a person: no session starts until `harness takeback`. A repeated call changes
+    """Hand the project over to a person: no session starts until `harness hand-back`. A repeated call changes
     nothing.
     """
     state = project.store.state()

@@ -52,8 +52,8 @@ def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject
     """
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
-    told: JsonObject = {"project": str(project.root), "item": "harness add-features"}
-    policy = RefusalPolicy(again="harness add-features --spec FILE")
+    told: JsonObject = {"project": str(project.root), "item": "harness plan-features"}
+    policy = RefusalPolicy(again="harness plan-features --spec FILE")
     with interruption.watched() as stop, Dispatcher(allowed, policy, project.say, told=told) as dispatcher:
         with stop.listening(waits=True):
             agent = dispatcher.chosen(stop.requested)
@@ -93,7 +93,7 @@ def _planned(project: Project, text: str, agent: Agent, stop: interruption.Stop)
     except (HarnessError, KeyboardInterrupt) as error:
         ref = plan.take_back(project, checkpoint)
         if isinstance(error, HarnessError):
-            error.hint = f"git show {ref}" if ref else "harness add-features --help"
+            error.hint = f"git show {ref}" if ref else "harness plan-features --help"
         raise
     return _tell(project, before, commit, str(head))
 

@@ -116,7 +116,7 @@ def refuse_resting(project: Project) -> None:
     handed = project.store.state().handoff
     if handed is not None:
         since = handed.get("at")
-        raise Busy(f"Handed off to a person{f' at {since}' if since else ''}", hint="harness takeback")
+        raise Busy(f"Handed off to a person{f' at {since}' if since else ''}", hint="harness hand-back")
     if paused := found(project):
         raise Busy(f"Paused: {paused.get('reason')}", hint="harness resume")
 

@@ -1,4 +1,4 @@
-"""Plan of an agent that writes features, for `harness init --spec` or `harness add-features --spec`.
+"""Plan of an agent that writes features, for `harness init --spec` or `harness plan-features --spec`.
 
 The plan is checked by rules and may be fixed in one more round. The caller adopts or drops it (``initializer.py``,
 ``add_features.py``). While more features are planned, a record makes recovery possible if the harness is killed:
@@ -253,5 +253,5 @@ def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -
         return {"session": None, "step": "adopt"}
     ref = take_back(project, SessionCheckpoint.from_record(found["checkpoint"]))
     kept = f" The agent's work is kept: git show {ref}" if ref else ""
-    project.say(f"It was rolled back; run harness add-features again.{kept}")
+    project.say(f"It was rolled back; run harness plan-features again.{kept}")
     return {"session": None, "step": "take_back", "rescue_ref": ref}
