@@ -178,7 +178,7 @@ class Turns:
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Report which parts of this session's accepted work are not in any commit."""
+        """Report which parts of this session's accepted work are not in the commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
