@@ -55,7 +55,7 @@ def test_status_says_that_a_client_waits_by_itself_and_which_accounts_are_refuse
     process = calc.start("run", agent=[turn(say(waits), sh(f"touch {ready}; sleep 600"))])
     calc.wait_until(ready.exists, "the agent at work")
     status = calc.harness("status").out
-    assert f"The client waits and tries again by itself: {waits.strip('[]')}." in status, status
+    assert f"The agent client waits and tries again automatically: {waits.strip('[]')}." in status, status
     assert "Rate limited: kimi until " in status
     assert "; to continue now: harness limits clear kimi" in status
     assert f"by itself: {waits.strip('[]')}." in calc.started()

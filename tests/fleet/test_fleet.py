@@ -130,7 +130,7 @@ def test_a_run_that_dies_again_and_again_is_parked_and_named(tmp_path: Path) -> 
         running.wait()
     assert len(killed) >= 5
     told = " ".join(harness(tmp_path, "status").text.split())
-    assert "its run died 5 times in an hour" in told, (told, (tmp_path / "fleet.log").read_text())
+    assert "its run crashed 5 times in an hour" in told, (told, (tmp_path / "fleet.log").read_text())
 
 
 def test_a_project_without_a_budget_or_with_a_pause_is_left_alone(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_projects_of_one_account_share_what_it_may_have(tmp_path: Path) -> None:
 
     assert given() == {"one": 2, "two": 1, "other": 3}
     told = harness(tmp_path, "why", str(two.root)).text
-    assert f"those of {account}, of which the fleet may have 3 at once" in " ".join(told.split())
+    assert "the fleet may run 3 of these agents at a time" in " ".join(told.split())
     for _ in range(2):
         LimitClock().note(account, said="429", retry_after_seconds=1)
     (throttle,) = json.loads(one.harness("limits", "--json").out)["gates"]
@@ -214,7 +214,7 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
     shop, other = listed(tmp_path / "shop", "a"), listed(tmp_path / "other", "b")
     file = roster(tmp_path, f"# mine\nagents: 5 # all of them\nprojects:\n  - {{path: {other.root}}} # keep\n")
     assert harness(tmp_path, "add", str(shop.root)).code == 0
-    assert "in the fleet already" in harness(tmp_path, "add", str(shop.root)).text
+    assert "already in the fleet" in harness(tmp_path, "add", str(shop.root)).text
     assert [Path(each["path"]).name for each in json.loads(harness(tmp_path, "list", "--json").out)["projects"]] == [
         "other",
         "shop",
@@ -231,14 +231,14 @@ def test_the_roster_is_changed_by_commands_and_keeps_its_comments(tmp_path: Path
         ("agents: many\n", 3, "line 1: agents must be a number"),
         ("agents: 0\n", 3, "line 1: agents must be a number"),
         ("agents: 2\nprojects: [\n", 3, "line"),
-        ("agents: 2\ncolour: red\n", 3, "line 2: colour is not known"),
-        ("projects:\n  - {weight: 2}\n", 3, "line 2: a project has a path or a glob"),
+        ("agents: 2\ncolour: red\n", 3, "line 2: colour is not a known setting"),
+        ("projects:\n  - {weight: 2}\n", 3, "line 2: each project needs either a path or a glob"),
         ("projects:\n  - {path: /x, priority: 9}\n", 0, "/x is gone"),
         ("projects: 7\n", 3, "projects must be a list"),
         ("agents: 2\nengine: rabbit://x\n", 3, "line 2: engine is invalid: Unknown engine URL scheme: 'rabbit'"),
         ("- a\n", 3, "must be a set of settings"),
         ("agents: 2\naccounts: [x]\n", 3, "line 2: accounts must be a set of accounts"),
-        ("accounts:\n  x: 3\n", 3, "line 2: x does not say how many agents: {agents: 12}"),
+        ("accounts:\n  x: 3\n", 3, "line 2: x needs the number of agents: {agents: 12}"),
         ("accounts:\n  x: {agents: 0}\n", 3, "line 2: agents must be a number"),
     ],
 )

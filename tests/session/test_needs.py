@@ -42,7 +42,7 @@ def test_what_was_asked_is_not_said_twice_and_everything_has_its_command() -> No
     assert [*map(str, found)] == [
         "the last run ended: no room (df -h .)",
         "#a is held: it will not be merged (harness queue release a)",
-        "verify by hand: #1 (harness manual-verify)",
+        "verify manually: #1 (harness manual-verify)",
         "you have taken over the project (harness hand-back)",
         "7 failed for good: #a, #b, #c, #d, #e and 2 more (harness task reset --failed)",
     ]

@@ -180,7 +180,8 @@ def test_settings_that_changed_are_told_with_the_way_back(repo: Repo) -> None:
     assert any("core.hookspath is /tmp/hooks, and was not set" in each and "--unset-all" in each for each in told)
     assert any("hooks/post-checkout is new; to undo it: rm " in each for each in told)
     assert turn_end.block(git) == turn_end.Block(
-        reason="core.bare says that this is not a work tree", command=f"git config --file {config} core.bare false"
+        reason="the setting core.bare declares this repository bare",
+        command=f"git config --file {config} core.bare false",
     )
     config.write_text("[core\n")
     assert "can no longer be read by git" in turn_end.told_settings(git, before)[0]

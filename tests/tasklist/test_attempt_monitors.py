@@ -24,7 +24,7 @@ def test_a_client_that_waits_for_its_provider_by_itself_is_told_of_at_once(tmp_p
     row = f"""echo '{{"type":"text","text":"{said}"}}'"""
     ran = work.harness("run", "--agent", work.agent(f"{row}\necho done > work.txt"))
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
-    told = f"The client waits and tries again by itself: {said.strip('[]')}."
+    told = f"The agent client waits and tries again automatically: {said.strip('[]')}."
     assert told in ran.out
     assert any(f"client retry: {told}" in line for line in work.log()), work.log()
 
@@ -64,7 +64,7 @@ def test_a_login_that_is_refused_fails_no_task_and_ends_the_run(tmp_path: Path) 
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'Error: 401 invalid x-api-key'; exit 1"))
     assert (ran.code, work.statuses(), work.task("a").attempts) == (1, ["pending", "pending"], 0), ran
     assert len(ran.json["attempts"]) == 1
-    assert "Check the API key or the login of the agent: harness doctor" in ran.json["message"]
+    assert "Check the agent's API key or login: harness doctor" in ran.json["message"]
     assert ran.json["hint"] == "harness doctor  # then: harness run"
 
 

@@ -157,9 +157,9 @@ def test_a_setting_that_is_none_is_named_and_a_variable_that_is_none_is_refused(
     ran = work.harness("run", "--workers", "1", "--agent", agent)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
     assert told.read_text() == "20\n"
-    assert "session_config.parallel.ports must be a number from 0; 20 counts" in ran.out + ran.err
-    assert "session_config.parallel.union must be a list of strings; [] counts" in ran.out + ran.err
-    assert "session_config.parallel has unknown members: colour" in ran.out + ran.err
+    assert "session_config.parallel.ports must be a number from 0; using the default, 20" in ran.out + ran.err
+    assert "session_config.parallel.union must be a list of strings; using the default, []" in ran.out + ran.err
+    assert "session_config.parallel has unknown settings: colour" in ran.out + ran.err
 
 
 @pytest.mark.scenario

@@ -631,7 +631,7 @@ def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: Task
     said = listed.harness("say", "Use SQLite.", "--json")
     assert (said.code, json.loads(said.out)["told"]) == (0, "with the next session"), said
     ran = listed.harness("run", "--once", "--agent", listed.agent("touch done.txt"))
-    assert "Told the agent what" in ran.text
+    assert "Sent the agent a message from" in ran.text
     assert listed.prompt("task-002").startswith("A person who watches this run says: Use SQLite.\n\n")
     assert "says: Use SQLite." in Path(listed.layout.run_log).read_text()
     assert listed.raw["tasks"][1]["status"] == "completed"

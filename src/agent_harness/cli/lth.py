@@ -37,7 +37,7 @@ _STYLE = Style(
     empty="{program} {verb} needs {word}; it is empty",
     extra="Unexpected argument: {word}",
     value="option {word} needs a value",
-    flag="option {word} is a flag: use {word}, {word}=true or {word}=false",
+    flag="option {word} is a flag: {word}, {word}=true or {word}=false",
     bad="the value of {word} {why}",
     meant="; did you mean {near}?",
     hint="",

@@ -115,9 +115,9 @@ def undo(what: str, dry_run: bool, yes: bool, as_json: bool) -> int:
     The harness runs the test suite, or the checks of the completed tasks, on the revert. Then one new commit reverts
     the work and the item is open again; no history is rewritten.
 
-    The undo is refused if another item's check would fail, if later work changed the same lines, or if uncommitted
-    files of yours are in the way. To restore the item, undo the undo's COMMIT; the item's own check runs then as well.
-    Without a terminal, add --yes.
+    The undo is refused if another item's check would fail, if later work changed the same lines, or if your uncommitted
+    files are in the way. To restore the item, undo the undo's COMMIT; the item's own check runs then as well. Without a
+    terminal, add --yes.
     """
     from agent_harness.cli import shared, tasklist
 

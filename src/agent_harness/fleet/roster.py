@@ -69,10 +69,10 @@ def read(file: str) -> Roster:
     try:
         known = os.lstat(file)
         if not stat.S_ISREG(known.st_mode) or known.st_size > MOST_BYTES:
-            raise ConfigurationError(f"{file} is not a settings file", hint="write one by hand: harness fleet --help")
+            raise ConfigurationError(f"{file} is not a settings file", hint="write it manually: harness fleet --help")
         text = files.read_bytes(file).decode("utf-8", "replace")
     except FileNotFoundError:
-        raise NothingEligible(f"There is no {file}", hint="harness fleet add PATH") from None
+        raise NothingEligible(f"{file} does not exist", hint="harness fleet add PATH") from None
     try:
         found = YAML(typ="rt").load(text)
     except MarkedYAMLError as error:
@@ -133,7 +133,9 @@ def _member(file: str, row: Any, place: root.Root) -> Member:
 def _paths(file: str, row: Any, line: int) -> Iterator[str]:
     path, pattern = _text(file, row, "path"), _text(file, row, "glob")
     if (path is None) == (pattern is None):
-        raise ConfigurationError(f"{file}, line {line}: a project has a path or a glob", hint="name one of them")
+        raise ConfigurationError(
+            f"{file}, line {line}: each project needs either a path or a glob", hint="name one of them"
+        )
     if path is not None:
         yield os.path.realpath(os.path.expanduser(path))
         return
@@ -150,7 +152,7 @@ def _problem(path: str, members: Mapping[str, Member]) -> str | None:
     if place is None or place.path != path:
         return "is not a project"
     if path in members:
-        return "is there twice"
+        return "is listed twice"
     if "/agent-harness/projects/" in path or "/agent-harness/worker/" in path:
         return "is a workspace of a run, not a project"
     return None
@@ -161,7 +163,7 @@ def _refuse_unknown(file: str, found: Any, known: tuple[str, ...], line: int) ->
         raise ConfigurationError(f"{file}, line {line}: must be a set of settings", hint="harness fleet --help")
     for name in found:
         if name not in known:
-            raise _wrong(file, found, name, f"is not known; known are {', '.join(known)}")
+            raise _wrong(file, found, name, f"is not a known setting; known are {', '.join(known)}")
 
 
 def _wrong(file: str, found: Any, name: str, what: str) -> ConfigurationError:
@@ -213,7 +215,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
         raise _wrong(file, found, "accounts", "must be a set of accounts")
     for name, row in rows.items():
         if not isinstance(name, str) or not isinstance(row, dict) or "agents" not in row:
-            raise _wrong(file, rows, name, "does not say how many agents: {agents: 12}")
+            raise _wrong(file, rows, name, "needs the number of agents: {agents: 12}")
         _refuse_unknown(file, row, ("agents",), 1)
     return {str(name): _number(file, row, "agents", 1, least=1) for name, row in rows.items()}
 
@@ -240,10 +242,10 @@ def change(file: str, path: str, *, add: bool) -> str:
         if problem := _problem(whole, {}):
             raise Refused(f"{whole} {problem}", hint="harness projects")
         if there:
-            return f"{whole} is in the fleet already."
+            return f"{whole} is already in the fleet."
         rows.append({"path": whole})
     elif not there:
-        raise NothingEligible(f"{whole} has no separate row in {file}", hint="harness fleet list")
+        raise NothingEligible(f"{whole} has no row of its own in {file}", hint="harness fleet list")
     else:
         for row in there:
             rows.remove(row)
@@ -253,4 +255,4 @@ def change(file: str, path: str, *, add: bool) -> str:
     yaml.dump(found, written)
     os.makedirs(os.path.dirname(os.path.abspath(file)), exist_ok=True)
     files.replace(file, written.getvalue(), follow=False)
-    return f"{whole} is {'in the fleet' if add else 'out of the fleet; the project stays as it is'}."
+    return f"{whole} is {'now in the fleet' if add else 'no longer in the fleet; the project itself is unchanged'}."

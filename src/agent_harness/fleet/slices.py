@@ -71,9 +71,7 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer of ``lth run`` from its printed lines; an empty dictionary if the slice could not
-    start.
-    """
+    """Return the JSON answer in the output lines of ``lth run``; an empty dictionary if the slice could not start."""
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")

@@ -44,15 +44,15 @@ DEATHS_AN_HOUR = 5
 MOST_WAIT_SECONDS = 60.0
 _ANY_SECONDS = 1e9
 _ENDINGS = {
-    0: ("done", "nothing is left to be done"),
-    1: ("parked", "items failed for good, or nothing landed"),
+    0: ("done", "all work is done"),
+    1: ("parked", "items failed and are not retried, or nothing was merged"),
     3: ("needs you", "a person must decide"),
-    4: ("parked", "refused before any agent began"),
-    5: ("rests", "paused, busy, or its landing is blocked"),
-    6: ("parked", "its state is damaged"),
-    7: ("waits", "nothing can be begun now"),
-    9: ("waits", "a limit of its own is reached"),
-    130: ("rests", "a person has ended its run"),
+    4: ("parked", "refused before an agent started"),
+    5: ("rests", "paused, busy, or merging is blocked"),
+    6: ("parked", "the project's state is damaged"),
+    7: ("waits", "no item can be started now"),
+    9: ("waits", "a limit of the run is reached"),
+    130: ("rests", "a person stopped the run"),
 }
 """Map from a run's exit code to its project's new state and the reason. Any other exit code means a crash."""
 _TOLD_TO_END = (130, 143, 129)
@@ -126,7 +126,7 @@ class FleetSupervisor:
                 until = time.monotonic() + clock.scaled(TICK_SECONDS)
                 while time.monotonic() < until and not self._stop.requested():
                     time.sleep(0.05)
-            self._say("Left; the runs go on.")
+            self._say("The supervisor has stopped; the runs continue.")
             return 0
         finally:
             lock.release()
@@ -245,7 +245,7 @@ class FleetSupervisor:
         elif view.state.rests:
             each.state, each.why = "rests", view.state.rests
         elif not each.workable:
-            each.state, each.why = ("waits", "nothing can be begun now") if each.open else ("done", "")
+            each.state, each.why = ("waits", "no item can be started now") if each.open else ("done", "")
         else:
             each.state, each.why = "open", ""
 
@@ -323,7 +323,7 @@ class FleetSupervisor:
             if ending[0] == "waits" and each.workable:
                 each.begin_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
             return
-        self._died(each, "its run died", process.returncode)
+        self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
         """Process the end of a slice. After a slice that failed or could not start, delay the next slice."""
@@ -332,7 +332,7 @@ class FleetSupervisor:
             each.begin_at = time.monotonic() + clock.scaled(seconds)
         elif code == 1 and not answer:
             each.stamp, each.state = self._stamp(each), "parked"
-            each.why = next(reversed(self._printed(each)), "its slice could not begin")
+            each.why = next(reversed(self._printed(each)), "its slice could not start")
             self._tell(each.member.path, f"{each.member.path}: {each.state} ({each.why})")
         elif code in _TOLD_TO_END:
             each.begin_at = time.monotonic() + clock.scaled(MOST_WAIT_SECONDS)
@@ -481,17 +481,19 @@ def why(roster: Roster, path: str) -> list[str]:
     known = status.seen().get("minutes")
     minutes = float((known if isinstance(known, dict) else {}).get(path, 0.0))
     text = [f"{path}: {found['state']}" + (f" ({found['why']})" if found["why"] else "")]
-    text.append(f"It has {found['agents']} agents of the {found['share']} that are its share of {roster.agents}.")
+    text.append(f"It runs {found['agents']} agents; its share is {found['share']} of {roster.agents}.")
     text.append(
-        f"Priority {found['priority']}, weight {found['weight']:g}; {minutes:.0f} agent-minutes count for it, and the "
-        f"supervisor has looked at {status.age()}."
+        f"Priority {found['priority']}, weight {found['weight']:g}; {minutes:.0f} agent-minutes counted so far. "
+        f"Last round of the supervisor: {status.age()}."
     )
     account, rooms = found["account"], status.seen().get("accounts")
     if account and isinstance(rooms, dict) and account in rooms:
-        text.append(f"Its agents are those of {account}, of which the fleet may have {rooms[account]} at once.")
+        text.append(
+            f"Its agents use the account {account}; the fleet may run {rooms[account]} of these agents at a time."
+        )
     above = [row for row in status.rows(roster) if row["priority"] < found["priority"] and row["share"]]
     if above and not found["share"]:
         text.append(
-            f"{len(above)} projects of a higher priority have {sum(int(row['share']) for row in above)} agents."
+            f"{len(above)} projects with a higher priority get {sum(int(row['share']) for row in above)} agents."
         )
     return text

@@ -28,29 +28,39 @@ def _setting(default: Any, means: str, *, least: int = 0) -> Any:
 class ParallelSettings:
     """Settings of a run with several agents."""
 
-    workers: int = _setting(1, "Agents at once of harness run without --workers.", least=1)
-    batch_max: int = _setting(8, "Candidates that land together at most.", least=1)
-    test_runs: int = _setting(0, "Runs of checks at once, before landing; 0: half of the cores.")
-    window: int = _setting(0, "Batches verified at once, each on top of the one before; 0: two, with two test_runs.")
-    mends: int = _setting(2, "Attempts to fix a rejected change, before the item starts again from the branch.")
-    lend: bool = _setting(True, "Workspaces get copies of what is installed in the project and ignored by git.")
-    links: tuple[str, ...] = _setting((), "Ignored folders that workspaces get copies of; verification.links.")
-    copy: tuple[str, ...] = _setting(
-        (), "Further ignored files of which workspaces get copies, for example .env.local."
+    workers: int = _setting(1, "Number of parallel agents in harness run without --workers.", least=1)
+    batch_max: int = _setting(8, "Maximum number of candidates that are merged together.", least=1)
+    test_runs: int = _setting(0, "Number of parallel check runs before merging; 0: half the number of cores.")
+    window: int = _setting(
+        0, "Batches verified in parallel, each on top of the previous one; 0: two, if test_runs is at least two."
     )
-    union: tuple[str, ...] = _setting((), "Files of which the lines of both sides are kept, such as CHANGELOG.md.")
+    mends: int = _setting(
+        2, "Attempts to fix a change rejected at merging, before the item starts again from the branch."
+    )
+    lend: bool = _setting(True, "Copy installed dependencies that git ignores into workspaces.")
+    links: tuple[str, ...] = _setting((), "Ignored folders to copy into workspaces. Default: verification.links.")
+    copy: tuple[str, ...] = _setting((), "Further ignored files to copy into workspaces, for example .env.local.")
+    union: tuple[str, ...] = _setting(
+        (), "Files for which a merge keeps the lines of both sides, such as CHANGELOG.md."
+    )
     setup: str | None = _setting(
-        None, "Sets a workspace up: when it is made, and when a file of setup_key has changed."
+        None, "Command that prepares a new workspace; it runs again when a file of setup_key changes."
     )
-    setup_key: tuple[str, ...] = _setting((), "Files that say what is installed; none named: the usual lock files.")
-    setup_minutes: int = _setting(10, "Minutes that setup has, and teardown.", least=1)
-    teardown: str | None = _setting(None, "Is run in a workspace before it is removed.")
-    fresh: bool = _setting(False, "Every attempt has a new workspace.")
-    ports: int = _setting(20, "Ports that each slot has for itself.")
-    min_free_mb: int = _setting(2048, "No agent starts beside others with less memory free, or with 2 GB of disk.")
-    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH that each landing is pushed to; of task lists.")
-    refs: str = _setting(REFS, "Folder of remote jobs at a remote; refs/heads/NAME if it accepts only branches.")
-    check: str | None = _setting(None, "Must pass on each commit that lands; of task lists.")
+    setup_key: tuple[str, ...] = _setting(
+        (), "Files whose change requires setup to run again. Default: the usual lock files."
+    )
+    setup_minutes: int = _setting(10, "Time limit of setup and of teardown, in minutes.", least=1)
+    teardown: str | None = _setting(None, "Command that runs in a workspace before the workspace is removed.")
+    fresh: bool = _setting(False, "Use a new workspace for every attempt.")
+    ports: int = _setting(20, "Number of ports reserved for each agent slot.")
+    min_free_mb: int = _setting(
+        2048, "Free memory in MB needed to start an additional agent; 2 GB of free disk are needed as well."
+    )
+    push: str | None = _setting(None, "REMOTE or REMOTE/BRANCH to push to after each merge; task lists only.")
+    refs: str = _setting(
+        REFS, "Ref folder for remote jobs on the git remote; use refs/heads/NAME if it accepts only branches."
+    )
+    check: str | None = _setting(None, "Command that must pass on each merged commit; task lists only.")
 
     @property
     def lent(self) -> tuple[str, ...]:
@@ -86,7 +96,7 @@ def read(
         if value is None:
             continue
         if (problem := _problem(name, value)) and say:
-            say(f"{where}.{name} {problem}; {json.dumps(default(name))} counts")
+            say(f"{where}.{name} {problem}; using the default, {json.dumps(default(name))}")
         if not problem:
             found[name] = tuple(value) if isinstance(value, list) else value
     for name in TABLE:
@@ -95,10 +105,10 @@ def read(
             continue
         value = _from_text(default(name), text)
         if problem := _problem(name, value):
-            raise ConfigurationError(f"{_VARIABLE}{name.upper()} {problem}", hint=f"it says {text!r}; unset it")
+            raise ConfigurationError(f"{_VARIABLE}{name.upper()} {problem}", hint=f"unset it (its value is {text!r})")
         found[name] = tuple(value) if isinstance(value, list) else value
     if say and (unknown := [name for name in given if name not in TABLE]):
-        say(f"{where} has unknown members: {', '.join(map(str, unknown))}")
+        say(f"{where} has unknown settings: {', '.join(map(str, unknown))}")
     return ParallelSettings(**found)
 
 

@@ -71,14 +71,12 @@ ALL_RETRIED = frozenset({"rate_limited", "overloaded", "network", "no_response",
 
 TABLE: Mapping[str, RetryRule] = {
     "rate_limited": RetryRule(waits=None, ends="rate_limited", advice="Run again when the limit is reset."),
-    "overloaded": RetryRule(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. Go on with: harness resume"),
+    "overloaded": RetryRule(waits=(30.0, 30.0, 30.0), ends="overloaded", advice="Paused. To continue: harness resume"),
     "network": RetryRule(waits=(1.0, 2.0), ends="refused", advice="Check the connection, then run again."),
     "no_response": RetryRule(waits=(0.0,), ends="refused", advice="Run again later."),
-    "malformed": RetryRule(waits=(0.0,), ends="refused", advice="Look at the transcript, then run again."),
-    "auth": RetryRule(waits=(), ends="refused", advice="Check the API key or the login of the agent: harness doctor"),
-    "money": RetryRule(
-        waits=(), ends="refused", advice="A person has to pay for the account of the agent, or to name another one."
-    ),
+    "malformed": RetryRule(waits=(0.0,), ends="refused", advice="Read the transcript, then run again."),
+    "auth": RetryRule(waits=(), ends="refused", advice="Check the agent's API key or login: harness doctor"),
+    "money": RetryRule(waits=(), ends="refused", advice="Add credit to the agent's account, or use another account."),
 }
 
 
@@ -226,7 +224,7 @@ class ProviderRetry:
 
     def _report(self, failure: ProviderFailure, wait: float) -> None:
         when = f"in {spoken(wait)}" if wait else "now"
-        self.journal.say(f"The provider did not serve the agent ({failure.message}); trying again {when}.")
+        self.journal.say(f"The provider failed ({failure.message}); trying again {when}.")
         self.journal.event(
             "provider_retry",
             tries=self._tries[failure.kind],

@@ -146,7 +146,7 @@ class Turns:
         request.on_ended(outcome)
         self._add(outcome)
         for told in turn_end.told_settings(git, settings):
-            self.journal.say(f"The turn changed a setting of git: {told}")
+            self.journal.say(f"The agent changed a git setting: {told}")
             self.journal.event("git_settings_changed", message=told)
         return outcome
 
@@ -157,7 +157,7 @@ class Turns:
             yield
         finally:
             for told in turn_end.put_back(git, own_files, settings):
-                self._say("git_put_back", f"The turn left git in disorder: {told}")
+                self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
         """Return a note for a rejected agent about its work in other work trees and repositories; empty if there is
@@ -178,7 +178,7 @@ class Turns:
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Report which parts of this session's accepted work are not in any commit."""
+        """Report which parts of this session's accepted work are not in the commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -200,7 +200,7 @@ class Turns:
     def _note_said(self, said: Sequence[PersonMessage]) -> None:
         for each in said:
             text = redact(each.text)
-            self.journal.say(f"Told the agent what {each.by} says: {text}")
+            self.journal.say(f"Sent the agent a message from {each.by}: {text}")
             self.journal.event("person_said", message=f"{each.by}: {text}")
         told = [{"at": each.at, "by": each.by, "text": redact(each.text)} for each in said]
         spoken = (f"{each['by']} said: {each['text']}" for each in told)
@@ -222,7 +222,7 @@ class Turns:
                 self.so_far = replace(self.so_far, models=(*self.so_far.models, model))
         elif isinstance(event, Text) and event.text.startswith(CLIENT_TRIES_AGAIN):
             said = redact(event.text.partition("\n")[0].strip("[]"))
-            told = f"The client waits and tries again by itself: {said}."
+            told = f"The agent client waits and tries again automatically: {said}."
             self.journal.say(told)  # else it would be a silence of minutes
             self.journal.event("client_retry", message=told)
         elif isinstance(event, Text):
@@ -240,7 +240,7 @@ class Turns:
         asked = (self.stop_requested or self.stop.requested)()
         if asked and not (self._told_to_stop or self.stop.signalled):
             self._told_to_stop = True
-            self.journal.say("Stopping: the agent may end the operation at hand first.")
+            self.journal.say("Stopping after the agent's current operation.")
         return asked
 
     def _add(self, outcome: Outcome) -> None:

@@ -84,7 +84,7 @@ def refuse_replaced(before: Git, base: str | None) -> None:
     was, now = before.repository, Git(before.repository.top)
     place = was.top / ".git"
     if not now.is_repository or now.top() != was.top:
-        message = f"the turn removed the repository: {was.git_dir} is no longer one"
+        message = f"the turn removed the repository: {was.git_dir} is no longer a repository"
         raise UnsafeTree(
             message, hint=f"bring {place} back from a copy or a clone; the files are as the turn left them"
         )
@@ -387,7 +387,8 @@ def _misled(git: Git) -> Block | None:
     config = shlex.quote(os.fspath(git.shared_dir() / "config"))
     if found.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
         return Block(
-            reason="core.bare says that this is not a work tree", command=f"git config --file {config} core.bare false"
+            reason="the setting core.bare declares this repository bare",
+            command=f"git config --file {config} core.bare false",
         )
     other = found.get("core.worktree")
     if other and os.path.realpath(os.path.join(git.git_dir(), other)) != os.path.realpath(git.top()):
@@ -404,7 +405,7 @@ def _refused(git: Git) -> Block | None:
     names = [key for key in git.settings() if key.startswith("extensions.") and key not in _KNOWN_EXTENSIONS]
     quoted = shlex.quote(os.fspath(config))
     unset = [f"git config --file {quoted} --unset-all {shlex.quote(name)}" for name in names]
-    told = f"git refuses the repository for the setting {', '.join(names) or 'of an extension'}"
+    told = f"git refuses the repository because of the setting {', '.join(names) or 'of an extension'}"
     return Block(reason=told, command=" && ".join(unset) or f"git config --file {quoted} --list")
 
 
@@ -519,7 +520,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
     there are none.
     """
     told = [each.told for each in places[:3]]
-    told += [f"changes inside the submodule {path}, which it has not committed" for path in inside[:3]]
+    told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
     return f"not in the commit: {'; '.join(told)}" if told else ""
 
 
@@ -585,8 +586,8 @@ def _told_setting(key: tuple[str, str], was: Sequence[str], now: Sequence[str], 
     scope, name = key
     if scope == "file":
         path = shlex.quote(os.path.join(shared_dir, name))
-        how = "was taken away" if not now else "was changed" if was else "is new"
-        return f"{path} {how}" + (f"; to undo it: rm {path}" if not was else "; look at it before you use git here")
+        how = "was deleted" if not now else "was changed" if was else "is new"
+        return f"{path} {how}" + (f"; to undo it: rm {path}" if not was else "; review it before you use git here")
     place = {"local": f"--file {shlex.quote(os.path.join(shared_dir, 'config'))}"}.get(scope, f"--{scope}")
     quoted = [f"git config {place} --add {name} {shlex.quote(each)}" for each in was]
     if len(was) == 1 and len(now) == 1:
@@ -642,5 +643,5 @@ def told_settings(git: Git, before: Settings | None) -> list[str]:
     shared_dir = os.fspath(git.shared_dir())
     told = changed_settings(before, now, shared_dir)
     if told and not are_readable(git.repository):
-        return [f"{shared_dir}/config can no longer be read by git; look at it: git config --list"]
+        return [f"{shared_dir}/config can no longer be read by git; to see the error: git config --list"]
     return told

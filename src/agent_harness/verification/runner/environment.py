@@ -263,8 +263,8 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the command's first words with each program as an absolute path.
 
-    For a launcher such as ``poetry run pytest``, the program of the environment that the launcher selected is used
-    directly, because in another folder the launcher might select another environment.
+    A launcher such as ``poetry run pytest`` might select another environment in another folder. So the program of the
+    environment that the launcher selected is used directly.
     """
     head = list(command.head)
     program = _program(command, found, root, path)

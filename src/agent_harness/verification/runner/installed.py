@@ -322,8 +322,8 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return the record of a test runner: its version, code digest, installation stamp, own entries and metadata
-        path.
+        """Return the record of a test runner as text: version, code digest, installation stamp, own entries and
+        metadata path.
         """
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()

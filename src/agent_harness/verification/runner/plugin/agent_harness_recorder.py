@@ -287,8 +287,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _around() -> dict[str, Any]:
-    """Return the import paths, program name and environment variables that a separate process needs to repeat the
-    calls.
+    """Return what a separate process needs to repeat the calls: import paths, program name and environment
+    variables.
     """
     below = os.path.realpath(_ROOT)
     places = [os.path.realpath(path or below) for path in sys.path]
