@@ -282,7 +282,7 @@ def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Pat
                 assert following.code in (0, 1), following
                 new = Path(work.layout.progress).read_text().removeprefix(said)
                 assert "was interrupted, and is now complete" in new
-                assert "by hand" not in new
+                assert "manually" not in new
             elif work.repo.head == before or left.exists():
                 done = work.harness("undo", what, "--yes", "--json")
                 assert (done.code, done.json["undone"]) == (0, True), done
@@ -315,6 +315,6 @@ def test_an_undo_that_was_killed_and_cannot_be_ended_leaves_the_task_to_its_proo
     assert work.statuses() == ["completed", "completed"]
     log = Path(work.layout.progress).read_text()
     assert "taking back b was interrupted; the validation passes" in log
-    assert "by hand" not in log
+    assert "manually" not in log
     why = work.harness("why", "b").out
     assert "an undo of it was interrupted" in why

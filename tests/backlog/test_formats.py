@@ -71,8 +71,8 @@ def test_task_master_with_tags_and_subtasks(tmp_path: Path) -> None:
     assert left_out(found) == {
         "the tag later": "--tag later imports it",
         "3 Sign out": "deferred there",
-        "1 Set up": "done there",
-        "2.3 Old": "done there",
+        "1 Set up": "already done in the source list",
+        "2.3 Old": "already done in the source list",
         "4 waits for 3": "3 is left out",
         "4 waits for 9": "there is no 9",
     }
@@ -123,7 +123,7 @@ def test_beads(tmp_path: Path) -> None:
     assert left_out(found) == {
         "bd-5 discovered-from bd-2": "it does not order the work",
         "bd-6 Gone": "tombstone there",
-        "bd-7 Was": "done there",
+        "bd-7 Was": "already done in the source list",
         "bd-4 waits for bd-3": "that would close a cycle",
     }
 
@@ -270,7 +270,10 @@ def test_a_checklist(tmp_path: Path) -> None:
     }
     assert [each.proof for each in found.items] == [None, None, "pytest -q tests/test_show.py", None, "sh -c `true` "]
     assert found.items[0].text == "Plan\nIt survives a reload."
-    assert left_out(found) == {"dropped dropped": "crossed out there", "old-thing Old thing": "done there"}
+    assert left_out(found) == {
+        "dropped dropped": "crossed out there",
+        "old-thing Old thing": "already done in the source list",
+    }
 
 
 def test_our_own_three(tmp_path: Path) -> None:
@@ -334,10 +337,10 @@ def test_each_criterion_of_a_long_task_counts(tmp_path: Path, commands: list[str
         ("x.json", "[1", "is not JSON"),
         ("x.json", "{}", "is not a known task list"),
         ("x.json", "3", "is not a known task list"),
-        ("x.json", "[]", "holds no items"),
+        ("x.json", "[]", "contains no items"),
         ("x.json", "[" * 100_000, "is not JSON"),
         ("x.jsonl", "{}\nnot json\n", "x.jsonl:2 is not JSON"),
-        ("x.md", "just prose", "holds no items"),
+        ("x.md", "just prose", "contains no items"),
     ],
 )
 def test_what_is_no_list_is_one_line(tmp_path: Path, name: str, content: str, said: str) -> None:
@@ -369,7 +372,7 @@ def test_the_road_map_of_gsd_is_found_in_its_folder(tmp_path: Path) -> None:
     written(tmp_path, ".planning/ROADMAP.md", "## Plans\n- [x] 01-01: scaffold\n- [ ] 01-02: tests\n")
     found = read(tmp_path)
     assert (found.format, listed(found)) == ("markdown", {"01-02": ()})
-    assert left_out(found) == {"01-01 scaffold": "done there"}
+    assert left_out(found) == {"01-01 scaffold": "already done in the source list"}
 
 
 def test_a_folder_with_several_lists_is_asked_about(tmp_path: Path) -> None:

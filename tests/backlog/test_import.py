@@ -34,7 +34,13 @@ def test_one_preview_and_nothing_without_a_word(here: TaskListProject) -> None:
     assert ran.code == 4
     assert "Nothing was imported" in ran.text
     assert "--yes" in ran.text
-    for shown in ("2 new", "US-1  Store it", "after US-1", "proven by: nothing yet", "US-3 Was: done there"):
+    for shown in (
+        "2 new",
+        "US-1  Store it",
+        "after US-1",
+        "proven by: nothing yet",
+        "US-3 Was: already done in the source list",
+    ):
         assert shown in ran.text
     looked = here.harness("import", "../prd.json", "--dry-run", "--json").json
     assert [each["id"] for each in looked["new"]] == ["US-1", "US-2"]

@@ -451,7 +451,7 @@ def test_ctrl_c_waits_for_no_remote_that_hangs_and_the_next_run_takes_the_result
     until(hangs.exists)
     run.send_signal(signal.SIGINT)
     assert run.wait(timeout=100) == 130, (found.path / "run.log").read_text()
-    assert "the next run takes in the results" in (found.path / "run.log").read_text()
+    assert "the next run collects the results" in (found.path / "run.log").read_text()
     (found.remote / "hooks/pre-receive").unlink()
     for _ in range(2):
         worker.terminate()

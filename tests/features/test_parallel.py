@@ -409,12 +409,12 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     told = json.loads(ran.out)["parallel"]
     assert [(each["slot"], each["item"]) for each in told["starts"]] == [("w1", "1"), ("w2", "3")]
     why = {each["item"]: each["reason"] for each in told["waits"]}
-    assert why["2"] == "it waits for 1: both say that they change src/*"
+    assert why["2"] == "it waits for 1: both declare changes to src/*"
     assert why["4"] == "it waits for a free slot"
     assert why["5"] == "it needs #1, which has not landed"
     text = made.harness("run", "--workers", "2", "--dry-run").out
     assert "w1  #1: User can ask for ham (next in order" in text
-    assert "30 ports a slot" in text
+    assert "30 ports per slot" in text
     assert made.fingerprint(without=unseen) == before
 
 
@@ -610,7 +610,7 @@ def test_a_candidate_that_a_person_holds_waits_for_them_and_one_that_is_dropped_
     assert made.harness("queue", "hold", "#1").code == 0
     ran = made.harness("run", agent=spec)
     assert (ran.code, "harness queue release 1" in ran.text) == (3, True), ran.text
-    assert "To land: #1 held (attempt 1)" in made.harness("status").out
+    assert "To merge: #1 held (attempt 1)" in made.harness("status").out
     assert made.passing() == []
     (workspace,) = json.loads(made.harness("workspace", "--json").out)["places"]
     assert (workspace["place"], workspace["item"], workspace["state"]) == ("w1", "1", "free")
@@ -717,7 +717,7 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     answer = json.loads(ran.out)
     assert (ran.code, answer["next"], answer["unpushed"]["commit"]) == (0, "harness run", made.head), ran.text
     said = answer["unpushed"]["message"]
-    assert said.startswith("Not pushed: origin is away (")
+    assert said.startswith("Not pushed: origin cannot be reached (")
     assert said in made.harness("status").out
     assert said in made.harness("queue").out
     (tmp_path / "away.git").rename(workspace)

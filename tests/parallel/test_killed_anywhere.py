@@ -143,7 +143,7 @@ def test_what_a_person_took_back_meanwhile_does_not_land(tmp_path: Path) -> None
     work.edit("a", status="pending", **dict.fromkeys(claims))
     ran = work.harness("run", "--workers", "1", "--agent", agent)
     assert ran.code == 0, ran
-    assert "a: somebody else has it now" in ran.out
+    assert "a is no longer assigned to this run" in ran.out
     assert proven in work.repo.git("for-each-ref", "--format=%(objectname)", "refs/harness/rescue").split()
     assert work.statuses() == ["completed"] * 3
     landed = work.repo.git("log", "--format=%(trailers:key=Harness-Item,valueonly)").split()

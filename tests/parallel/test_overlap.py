@@ -58,10 +58,10 @@ def test_it_gives_way_to_others_and_says_why() -> None:
     chosen = [*decision.choices(ordered(begun()), items, 1, learned)]
     assert [(each.item.id, each.starts) for each in chosen] == [("d", True), ("b", False), ("c", False)]
     assert chosen[1].reason == "it gives way to others: attempts at it and at a have changed src/api.py"
-    assert chosen[2].reason == "it gives way to others: it did not land together with a before"
+    assert chosen[2].reason == "it gives way to others: it could not be merged together with a before"
     (_, second) = decision.pick(ordered(begun()), items, 2, learned)
     assert second.item.id == "b"
-    assert second.reason.endswith("although attempts at it and at a have changed src/api.py: nothing else can begin")
+    assert second.reason.endswith("although attempts at it and at a have changed src/api.py: nothing else can start")
     learned.forget("a")
     assert decision.pick(ordered(begun()), items, 1, learned)[0].item.id == "b"
 

@@ -178,7 +178,7 @@ def test_of_each_item_it_is_said_why_it_begins_or_waits() -> None:
     told = {each.item.id: (each.starts, each.reason) for each in decision.choices(found, wanted, 2)}
     assert [name for name, (starts, _) in told.items() if starts] == ["a", "d"]
     assert told["r"][1] == "it is ready"
-    assert told["b"][1] == "it waits for a: both say that they change src/*"
+    assert told["b"][1] == "it waits for a: both declare changes to src/*"
     assert told["all"][1].startswith("it waits for r: ")
     assert told["e"][1] == "it waits for a free slot"
     alone = decision.pick(begun(), items(("all", ("**",)), ("d", ())), 2)

@@ -139,6 +139,6 @@ def test_a_landing_that_breaks_another_one_and_is_not_fixed_is_told_as_that(tmp_
     head = work.repo.git("rev-parse", "HEAD")
     assert ran.code == 3, ran
     assert work.task("a").status != "completed"
-    assert f"main at {head[:10]} does not prove a: the landing of b broke it, and is not fixed" in ran.out
+    assert f"main at {head[:10]} fails these checks: a; the merge of b broke them and is not fixed" in ran.out
     assert "needs you  a is no longer proven: b broke it" in ran.out
     assert "git revert" in work.harness("status").out

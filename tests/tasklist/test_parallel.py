@@ -190,7 +190,7 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     assert [(each["slot"], each["item"]) for each in told["starts"]] == [("w1", "a"), ("w2", "c")]
     assert all(each["reason"] for each in told["starts"])
     why = {each["item"]: each["reason"] for each in told["waits"]}
-    assert why["b"] == "it waits for a: both say that they change src/*"
+    assert why["b"] == "it waits for a: both declare changes to src/*"
     assert why["d"] == "it waits for a free slot"
     assert why["e"] == "it needs a, which is not merged yet"
     text = work.harness("run", "--workers", "2", "--dry-run", "--max-cost", "3").out
@@ -353,7 +353,7 @@ def test_a_commit_of_a_person_passes_the_check_of_every_landing_too(tmp_path: Pa
     ran = run(work, f"{WORKS}; [ $HARNESS_TASK_ID != b ] || ({person})", 2, "--json", HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["bounces"]) == (3, "head_red", 0), ran
-    assert "does not prove the check of every landing" in ran.err
+    assert "fails these checks: the check of every landing" in ran.err
     assert landed(work) == ["a"]
 
 
@@ -369,7 +369,7 @@ def test_a_file_of_a_person_in_the_way_is_never_overwritten(tmp_path: Path) -> N
     with subprocess.Popen(words, cwd=work.root, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "Landing waits" in line and not seen:
+            if "Merging waits" in line and not seen:
                 seen = line
                 assert work.repo.read("out/a") == b"mine\n"
                 work.repo.remove("out/a")
@@ -388,10 +388,10 @@ def test_a_run_of_which_only_that_is_left_ends_and_says_what_to_do_and_its_neigh
     ran = run(work, WORKS)
     command = f"git -C {work.root} stash push -u -- out/a"
     assert (ran.code, sorted(landed(work)), work.repo.read("out/a")) == (5, ["b", "c"], b"mine\n"), ran
-    assert "out/a: not committed, and in the way" in ran.out
+    assert f"uncommitted files block the merge in {work.root}: out/a" in ran.out
     assert f"next: {command}" in ran.out
     told = work.harness("status").out
-    assert f"needs you  the last run ended: out/a: not committed, and in the way in {work.root}" in told
+    assert f"needs you  the last run ended: uncommitted files block the merge in {work.root}: out/a" in told
     assert command in told
     work.repo.git(*command.split()[3:])
     again = run(work, "exit 1")
@@ -444,7 +444,7 @@ def test_whoever_breaks_what_landed_beside_it_goes_back_and_lands_mended(tmp_pat
     waits = f"[ $HARNESS_TASK_ID != b ] || until {a_has_landed}; do sleep 0.1; done"
     ran = run(work, f"{waits}; {WORKS}; {MENDS_A}", 2)
     assert (ran.code, landed(work)) == (0, ["b", "a"]), ran
-    assert "b: does not land (red: a)" in ran.out
+    assert "b: not merged (red: a)" in ran.out
     assert "Open again" not in ran.out
 
 
@@ -457,8 +457,8 @@ def test_whoever_breaks_what_has_landed_goes_back_before_it_lands_and_not_the_vi
     again = f"[ ! -e {tmp_path}/once ] || ({MENDS_A}); [ $HARNESS_TASK_ID != b ] || touch {tmp_path}/once"
     ran = run(work, f"{waits}; {WORKS}; {again}", 2)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
-    assert "b: does not land (red: a)" in ran.out
-    assert "c: does not land" not in ran.out
+    assert "b: not merged (red: a)" in ran.out
+    assert "c: not merged" not in ran.out
     assert sorted(landed(work)) == ["a", "b", "c"]
 
 
@@ -474,7 +474,7 @@ def test_who_never_mends_what_it_breaks_waits_for_a_person_and_does_not_land(tmp
         "parked",
         [{"item": "b", "reason": "landing_failed"}],
     ), ran
-    assert "b: does not land (red: a)" in ran.err
+    assert "b: not merged (red: a)" in ran.err
     assert landed(work) == ["a"]
 
 
@@ -689,7 +689,7 @@ def test_what_has_changed_the_same_before_gives_way_and_nothing_of_that_is_belie
     ran = run(work, f"{WORKS}; sleep 1", 4)
     assert (ran.code, work.statuses()) == (0, ["completed"] * 4), ran
     ledger = (learned.parent / "ledger.jsonl").read_text()
-    assert "although attempts at it and at a have changed shared.py: nothing else can begin" in ledger
+    assert "although attempts at it and at a have changed shared.py: nothing else can start" in ledger
     assert json.loads(learned.read_text())["paths"] == {}
     learned.write_text('{"paths": {"a": 3}, "pairs": [["a"], {}]')
     assert work.harness("run", "--workers", "2", "--dry-run").code in (0, 7)

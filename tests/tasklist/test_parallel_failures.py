@@ -116,7 +116,7 @@ def test_a_place_whose_repository_is_destroyed_is_kept_as_it_is_and_made_anew(tm
     assert (ran.code, answer["lost"], work.statuses()) == (0, 1, ["completed"] * 2), ran
     (lost,) = events(work, "lost")
     assert (lost["item"], lost["reason"]) == ("a", "place_damaged")
-    assert "a: the repository of its workspace is destroyed" in ran.err
+    assert "a: the repository of its workspace was destroyed" in ran.err
     if "git init" in destroys:  # what a new repository of the agent's own tells of is a rescue like any other
         (ref,) = work.repo.git("for-each-ref", "--format=%(refname)", "refs/harness/rescue/").split()
         assert work.repo.git("show", f"{ref}:half.txt").strip() == "half"
@@ -171,8 +171,8 @@ def test_what_an_agent_changes_of_the_project_itself_is_put_back_where_no_sandbo
     }
     assert {*event["put_back"]} == {*refs, "config", "hooks/pre-commit", "harness-tasks.json"}
     assert Path(event["put_back"]["hooks/pre-commit"]).read_text() == "evil\n"
-    assert "a: meanwhile this was changed in" in ran.err
-    assert "Changed in the project meanwhile, and put back: " in json.loads(ran.out)["message"]
+    assert "a: changed in" in ran.err
+    assert "Changed in the project meanwhile, and restored: " in json.loads(ran.out)["message"]
     assert hook.read_text() == "mine"
     assert ((work.root / ".git/config").read_bytes(), work.repo.git("rev-parse", "kept")) == was
     assert work.repo.git("branch", "--list", "evil") == ""
@@ -196,7 +196,7 @@ def test_a_branch_that_is_deleted_ends_the_run_and_comes_back_as_it_says(tmp_pat
     ran = run(work, agent, 2, "--json", *more, HARNESS_SANDBOX="off")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["landed"]) == (3, "branch_gone", []), ran
-    assert f"The branch {branch} is gone; what is proven waits." in answer["message"]
+    assert f"The branch {branch} no longer exists; proven work waits." in answer["message"]
     assert answer["hint"].startswith(f"git branch {branch} ")
     assert {candidate(work, "a", 1), candidate(work, "b", 1)} == {*refs(work, "work")}
     queue = json.loads(work.harness("queue", "--json").out)["queue"]
@@ -270,7 +270,7 @@ def test_a_list_that_a_person_edits_meanwhile_is_followed(tmp_path: Path) -> Non
     person.join()
     assert (ran.code, [each.id for each in work.state.tasks]) == (0, ["a", "c"]), ran
     assert (work.statuses(), sorted(landed(work))) == (["completed"] * 2, ["a", "c"])
-    assert "b: it is not this run's any more" in ran.err
+    assert "b: the item was taken away from this run" in ran.err
     assert [each.strip() for each in rescued(work, "half.txt")] == ["half"]
 
 
@@ -339,8 +339,8 @@ def test_a_landing_that_its_remote_has_not_got_is_said_until_the_next_run_takes_
     answer = json.loads(ran.out)
     assert (ran.code, answer["next"], answer["unpushed"]["commit"]) == (0, "harness run", work.repo.head), ran
     said = answer["unpushed"]["message"]
-    assert said.startswith("Not pushed: origin is away (")
-    assert said.endswith("; the next run takes it along: harness run")
+    assert said.startswith("Not pushed: origin cannot be reached (")
+    assert said.endswith("; the next run pushes it: harness run")
     assert "\n" not in said
     assert answer["message"] == f"Everything has landed. {said}"
     assert "Please make sure" not in ran.err
@@ -408,9 +408,9 @@ def test_what_a_damaged_journal_says_before_its_damage_counts(tmp_path: Path) ->
     made = work.harness("queue", "rebuild", "--json")
     assert made.code == 0, made
     said = "\n".join(made.json["said"])
-    assert f"lines 1 to {lines} of the old one" in said
-    assert f"Held by a person, until harness queue release: {held}" in said
-    assert f"of what was after lines 1 to {lines}" in said
+    assert f"lines 1 to {lines} of the old journal" in said
+    assert f"Held back until harness queue release: {held}" in said
+    assert f"Unknown since lines 1 to {lines}" in said
     ran = run(work, "echo x > $HARNESS_TASK_ID", 3, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], len(answer["landed"])) == (3, "held", 2), ran
@@ -540,7 +540,7 @@ def test_files_that_an_agent_writes_into_the_projects_own_work_tree_are_put_back
     for told in (ran.out, work.harness("status").out):
         assert f"needs you  main was moved to {evil} while agents worked without a sandbox" in told
         assert "core.evil is yes, and was not set; to undo it: git config --global" in told
-        assert "and put back: .gitattributes, new/file, " in told
+        assert "and restored: .gitattributes, new/file, " in told
 
 
 @pytest.mark.scenario

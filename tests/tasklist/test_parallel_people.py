@@ -141,13 +141,13 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     shown.write_text(json.dumps(record))
     assert answer(work, "status")["parallel"]["alive"] is False
     said = work.harness("status").out
-    assert "Parallel run 3f1c is over; this is how it was" in said
+    assert "Parallel run 3f1c is over; its state" in said
     assert "1 of 4 agents at work, 3 landed, $1.50 of $10.00, $0.25 reserved" in said
     assert "w1  a (was judging, $0.50): A" in said
     assert "\x1b" not in said
-    assert "To land: b held (attempt 2)" in said
+    assert "To merge: b held (attempt 2)" in said
     assert "harness queue release b" in said
-    assert "Waits for a person: c (landing_failed)" in said
+    assert "Waiting for you: c (landing_failed)" in said
     assert "  All 8 agent slots of this machine are in use" in said
     assert "agent at work." not in said
     shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
@@ -180,7 +180,7 @@ def test_status_shows_workers_queue_and_budget_and_keeps_what_is_held(tmp_path: 
         assert answer(work, "queue", "hold", "a")["ok"]
         gates.open("a")
         until(lambda: [each["item"] for each in answer(work, "status")["parallel"]["queue"]] == ["a"])
-        assert "To land: a held (attempt 1)" in work.harness("status").out
+        assert "To merge: a held (attempt 1)" in work.harness("status").out
         gates.open("b", "c")
         assert process.wait(120) == 3
     found = answer(work, "status")["parallel"]
@@ -334,7 +334,7 @@ def test_what_is_held_waits_for_a_person_and_lands_once_it_is_released(tmp_path:
         gates.open("a", "b")
         said, _ = process.communicate(timeout=120)
         assert (process.returncode, "harness queue release a" in said) == (3, True), said
-    assert "to let it land: harness queue release a" in said
+    assert "to merge: harness queue release a" in said
     assert "needs you  nothing" not in said
     assert [work.task(name).status for name in "ab"] == ["in_progress", "completed"]
     (each,) = answer(work, "queue")["queue"]
@@ -384,7 +384,7 @@ def test_a_coordinator_that_dies_at_a_request_has_done_it_or_not_as_its_ledger_s
     assert ran.code == 0, ran
     gates.open("a")
     again = work.harness("run", "--workers", "1", "--agent", work.agent(WAITS), GATES=str(gates.folder))
-    assert (again.code, "held by a person" in again.out) == (3, True), again
+    assert (again.code, "held back" in again.out) == (3, True), again
 
 
 @pytest.mark.exhaustive

@@ -107,7 +107,7 @@ def test_what_does_not_prove_itself_on_top_of_the_remote_pauses_and_agents_go_on
     ran = run(work, agent, 1, "--json")
     answer = json.loads(ran.out)
     assert (ran.code, answer["reason"], answer["next"]) == (5, "landing_blocked", "harness resume"), ran
-    assert "it fails there: the check of every landing" in answer["message"]
+    assert "these checks fail: the check of every landing" in answer["message"]
     assert [each["item"] for each in answer["landed"]] == ["a"]
     assert starts.read_text().split() == ["a", "b"]
     assert (tip(workspace), work.repo.status()) == (theirs, [])
@@ -150,7 +150,7 @@ def test_a_remote_that_is_away_stops_nobody_and_the_next_run_takes_along_what_it
     workspace.rename(tmp_path / "away.git")
     ran = run(work, WORKS, 1)
     assert (ran.code, work.statuses()) == (0, ["completed"]), ran
-    assert "Not pushed: origin is away (" in ran.out
+    assert "Not pushed: origin cannot be reached (" in ran.out
     (tmp_path / "away.git").rename(workspace)
     work.edit(tasks=[*work.raw["tasks"], job("never", depends_on=["never"])])
     run(work, "true", 1)
@@ -172,9 +172,9 @@ def test_what_an_agent_writes_into_list_and_settings_sends_nothing_elsewhere(tmp
     assert ran.code == 0, ran
     assert (tip(workspace), tip(evil)) == (work.repo.git("rev-parse", "HEAD"), before)
     assert work.raw["session_config"]["parallel"]["push"] == "origin"
-    told = [line for line in work.log() if "meanwhile this was changed" in line]
+    told = [line for line in work.log() if "during this attempt" in line]
     assert told
-    assert all("remote.origin.url" in line and "harness-tasks.json. Put back: config" in line for line in told)
+    assert all("remote.origin.url" in line and "harness-tasks.json. Restored: config" in line for line in told)
 
 
 @pytest.mark.kept("joined")

@@ -71,7 +71,7 @@ def test_more_ports_than_there_are_end_the_run_before_an_agent(tmp_path: Path) -
     work = project(tmp_path, job("a"))
     ran = run(work, f"touch {tmp_path}/started", 1, HARNESS_PARALLEL__PORTS="20000")
     assert (ran.code, (tmp_path / "started").exists()) == (4, False), ran
-    assert "no 20000 ports are left for a slot" in ran.err
+    assert "fewer than 20000 free ports are left for a slot" in ran.err
     assert (work.statuses(), work.task("a").attempts) == (["pending"], 0)
 
 
@@ -103,7 +103,7 @@ def test_what_is_passed_over_is_said_once(tmp_path: Path) -> None:
     assert (ran.code, sorted(landed(work))) == (0, ["a", "b"]), ran
     assert ran.out.count("a: touches must be a list of strings; it is ignored") == 1
     assert ran.out.count("Submodules are empty folders in workspaces") == 1
-    for each, why in zip(copied, ("leads outside the project", "is a link", "is tracked"), strict=True):
+    for each, why in zip(copied, ("leads outside the project", "is a symbolic link", "is tracked"), strict=True):
         assert f"parallel.copy: {each} {why}" in ran.out
 
 

@@ -84,7 +84,7 @@ def test_what_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
         (("a",), 4, "b depends on a and is completed"),
         (("b",), 4, "Later work has changed the same lines: work.txt"),
         (("S1",), 2, "Session 1 completed"),
-        (("S9",), 2, "Nothing of session 9 was accepted"),
+        (("S9",), 2, "No work of session 9 was accepted"),
         (("nix",), 2, "'nix' is neither a task, a session nor"),
     ):
         refused = work.harness("undo", *words, "--yes")

@@ -94,7 +94,7 @@ class Sorter:
         open_items = {each.id: each for each in items if with_done or not each.done}
         for each in items:
             if each.id not in open_items:
-                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="done there"))
+                self.left_out.append(LeftOut(what=f"{each.id} {each.title}", why="already done in the source list"))
         needs = {name: self._needs(each, known, open_items, gone) for name, each in open_items.items()}
         for whole in open_items.values():
             parts = [part for part in whole.parts if part in open_items and part != whole.id]

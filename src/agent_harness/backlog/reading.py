@@ -64,16 +64,16 @@ def read(
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
     if here and file.name in OWN and file.resolve().parent == here:
-        raise Refused(f"{file} is the state of this project itself", hint="harness status")
+        raise Refused(f"{file} is this project's own state file", hint="harness status")
     text = _text(file)
     form = wanted or _format(file, text)
     if tag and form != "taskmaster":
-        raise UsageError(f"{file} has no tags: it is a list of {form}", hint=f"harness import {file}")
+        raise UsageError(f"{file} has no tags: it is a {form} list", hint=f"harness import {file}")
     sorter = Sorter()
     scope, items = READERS[form](text, file, sorter, tag)
     found = sorter.sorted([*items], with_done=with_done)
     if not (found or sorter.left_out):
-        raise Refused(f"{file} holds no items", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} contains no items", hint=f"harness import {file} --from FORMAT")
     return Backlog(format=form, scope=scope, items=tuple(found), left_out=tuple(sorter.left_out))
 
 
@@ -81,10 +81,10 @@ def _file_in(folder: Path, here: Path | None) -> Path:
     places = [each for each in PLACES if each not in OWN] if folder.resolve() == here else PLACES
     found = [each for place in places for each in sorted(folder.glob(place)) if each.is_file()]
     if not found:
-        raise Refused(f"{folder} holds no known task list", hint="harness import FILE")
+        raise Refused(f"{folder} contains no known task list", hint="harness import FILE")
     if len(found) > 1:
         names = ", ".join(str(each.relative_to(folder)) for each in found[:6])
-        raise UsageError(f"{folder} holds several lists: {names}", hint=f"harness import {found[0]}")
+        raise UsageError(f"{folder} contains several lists: {names}", hint=f"harness import {found[0]}")
     return found[0]
 
 
@@ -564,7 +564,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
         if isinstance(command, str) and command.strip() and criterion.get("metric") == "command":
             commands.append(command)
         else:
-            why = "no command proves it; it is carried as prose"
+            why = "no command proves it; it is imported as text"
             sorter.left_out.append(LeftOut(what=f"criterion {criterion.get('id') or number}", why=why))
     item = BacklogItem(
         id=str(raw.get("id") or file.resolve().parent.name),

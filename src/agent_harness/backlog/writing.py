@@ -251,12 +251,12 @@ _CARRIED: dict[str, Collection[str]] = {
     "longtask": ("text", "steps", "proof"),
 }
 _WHY = {
-    "markdown": "a checklist cannot hold it",
-    "taskmaster": "Task Master cannot hold it",
-    "beads": "Beads cannot hold it",
-    "prd": "prd.json cannot hold it",
-    "speckit": "tasks.md cannot hold it",
+    "markdown": "a checklist cannot contain it",
+    "taskmaster": "Task Master cannot contain it",
+    "beads": "Beads cannot contain it",
+    "prd": "prd.json cannot contain it",
+    "speckit": "tasks.md cannot contain it",
     "tasklist": "a task is proven by a command",
     "features": "a feature is proven by its test file",
-    "longtask": "a criterion of a long task cannot hold it",
+    "longtask": "a criterion of a long task cannot contain it",
 }

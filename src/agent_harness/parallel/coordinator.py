@@ -150,7 +150,7 @@ class Coordinator:
         )
         if self._plan.branch not in ("", self._branch) and self._plan.in_state(*_HELD):
             name = self._plan.branch.removeprefix("refs/heads/")
-            told = f"the work of the run before this one is to land on the branch {name}"
+            told = f"the work of the previous run is to be merged to the branch {name}"
             raise UnsafeTree(told, hint=f"git switch {name}  # then: harness run --workers N")
         self._take_old_names_over()
         head = self._git.commit_of(self._branch)
@@ -178,7 +178,7 @@ class Coordinator:
         self._money.begin(self._plan.spent_usd, at_work)
         self._take_over()
         if kept := candidates.tidied(self._git, self._refs, self._plan):
-            self._say(f"Proven, but without an owner now: {', '.join(kept)}")
+            self._say(f"Proven work without an owner, kept in rescues: {', '.join(kept)}")
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
@@ -194,7 +194,7 @@ class Coordinator:
                 proven[work.job] |= {str(result.get("commit"))}
                 needed |= {str(result.get("commit"))}
         if left := candidates.taken_over(self._git, self._refs, proven, needed):
-            self._say(f"Kept by an older version, maybe of another project here: {', '.join(left)}")
+            self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
         """Return True if an item of the previous run is to be kept. Rescue a candidate that no longer has an owner."""
@@ -231,7 +231,7 @@ class Coordinator:
             if files.read_json_if_any(os.path.join(job_folder(self._folder, work.job), RESULT)):
                 self._take(item, work.job, work.fence)
             elif job := still.get(work.job):
-                self._say(f"{work.slot} {item}: goes on ({self._engine.name})")
+                self._say(f"{work.slot} {item}: continues ({self._engine.name})")
                 self._money.allow(job.id, job.allowance_usd)
                 self._begin(_Under(job=job))
             else:
@@ -261,7 +261,7 @@ class Coordinator:
     def run(self) -> JsonObject:
         """Run until nothing is left to do; return the results, the reason for the end, and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
-        with run_held(self._folder, hint="wait for it, or end it by Ctrl-C"):
+        with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
 
     def _run(self) -> JsonObject:
@@ -324,7 +324,7 @@ class Coordinator:
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
             elif under.checks and under.checks.trial and self._is_given_up(under.checks.batch):
-                self._recall(under, "it will not land so")
+                self._recall(under, "its batch was given up")
         if is_over and self._terms.stop.signalled:
             self._leave_elsewhere()
 
@@ -339,7 +339,7 @@ class Coordinator:
         left = [each.job.id for each in self._under.values()]
         are_elsewhere = not self._engine.is_local and all(each.job.kind == ATTEMPT for each in self._under.values())
         if left and are_elsewhere and now > self._leave_by:
-            self._say(f"{', '.join(left)}: not reported yet; the next run takes in the results")
+            self._say(f"{', '.join(left)}: not reported yet; the next run collects the results")
             raise KeyboardInterrupt
 
     def _is_given_up(self, batch: int) -> bool:
@@ -377,7 +377,7 @@ class Coordinator:
             return code, "user_pause", "Stopped by a person."
         if self._plan.blocked == BRANCH_GONE:
             told = merge_queue.told_gone(self._branch, self._plan.head)
-            return 3, BRANCH_GONE, f"{told.message}; what is proven waits. To bring it back: {told.hint}"
+            return 3, BRANCH_GONE, f"{told.message}; proven work waits. To restore the branch: {told.hint}"
         if self._plan.blocked:
             return 3, self._plan.blocked, self._told_blocked()
         if said := self._port.stopped():
@@ -391,12 +391,14 @@ class Coordinator:
         use.
         """
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
-        at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "what is to land"
+        at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "the work to be merged"
         if known.blocked == "head_red" and at:
-            told = f"{branch} at {at} does not prove {names}, and nothing lands on it"
-            return f"{told}. It shows: git show {at}. Mend it, or: git revert {at}; then: harness resume"
+            told = f"{branch} at {at} fails these checks, so nothing is merged to it: {names}"
+            return f"{told}. To see the commit: git show {at}. Fix it, or: git revert {at}; then: harness resume"
         where = f" on {at}" if at else ""
-        return f"{known.blocked}: the checks of {names}{where} gave no result here, twice; then: harness resume"
+        return (
+            f"{known.blocked}: the checks of {names}{where} gave no result twice. Fix the cause, then: harness resume"
+        )
 
     def _told_parked(self, item: str) -> str:
         """Return why an item waits for the user, with its conflict. The project itself adds the command to answer."""
@@ -407,7 +409,7 @@ class Coordinator:
         what = ", ".join(fix.get("files") or fix.get("failing") or []) or "no details"
         met = f", together with {', '.join(fix['met'])}" if fix.get("met") else ""
         why = str(fix.get("why")).replace("_", " ")
-        times = f"{work.rejections} times proven in its workspace and rejected"
+        times = f"proven in its workspace and rejected {work.rejections} times"
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
@@ -419,17 +421,21 @@ class Coordinator:
         for item, names in self._plan.broken.items():
             own = self._plan.work(item).own
             self._port.broken(names, item, own, head)
-            at = f"{branch} at {head[:10]} does not prove {', '.join(names[:5])}"
-            told.append(f"{at}: the landing of {item} broke it, and is not fixed (git revert {own[:12]}).")
+            at = f"{branch} at {head[:10]} fails these checks: {', '.join(names[:5])}"
+            told.append(f"{at}; the merge of {item} broke them and is not fixed (to undo it: git revert {own[:12]}).")
         return " ".join(told)
 
     def _limit_reached(self) -> tuple[int, str, str] | None:
         most = self._terms.max_cost_usd
         if most is not None and (self._plan.spent_usd >= most or not (self._under or self._can_pay())):
-            return 9, "budget", f"${self._plan.spent_usd:.2f} of ${most:.2f} are spent; a call may cost what is left."
+            return (
+                9,
+                "budget",
+                f"${self._plan.spent_usd:.2f} of ${most:.2f} is spent; the next call may cost more than the rest.",
+            )
         if self._plan.barren >= plan.BARREN + self._plan.workers:
             last = self._plan.last_end
-            told = f"Nothing came of the last attempts: {last.get('message')}"
+            told = f"The last attempts produced nothing to verify: {last.get('message')}"
             return last.get("exit_code") or 1, AGENT_FAILS, told
         return None
 
@@ -448,21 +454,19 @@ class Coordinator:
         parked = self._plan.in_state(PARKED)
         held = [item for item in self._plan.in_state(plan.READY) if item in self._plan.held]
         if parked or held:
-            told = (
-                f"{', '.join(held)}: held by a person; to let it land: harness queue release {held[0]}" if held else ""
-            )
+            told = f"{', '.join(held)}: held back; to merge: harness queue release {held[0]}" if held else ""
             decides = ". ".join(map(self._told_parked, parked[:5]))
             return (3, "parked", decides) if parked else (3, "held", told)
         if self._terms.only_land or not (failed or still or asked):
             return 0, "done", "Everything has landed."
         if not (failed or still):
-            return 3, "question", f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
+            return 3, "question", f"Nothing is left to do except your decision about {', '.join(asked)}."
         if still and limit is not None and self._plan.attempts >= limit:
             return 9, "max_tasks", f"{self._plan.attempts} attempts of {limit} were made."
         if failed or (self._plan.attempts and not self._plan.landed):
             told = f"{len(failed)} failed for good: {', '.join(failed[:5])}." if failed else "Nothing landed."
             return 1, "failed" if failed else "nothing_landed", told
-        told = "What could land has; " if self._plan.landed else ""
+        told = "Everything that can be merged is merged; " if self._plan.landed else ""
         return 7, "waiting", f"{told}{len(still)} cannot be started now: {', '.join(still[:5])}."
 
     # ---- display
@@ -509,8 +513,8 @@ class Coordinator:
             job = under.job
             if job.kind == ATTEMPT and not under.recalled and not self._port.holds(job.id, job.item):
                 self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="taken_back")
-                self._say(f"{job.slot} {job.item}: it is not this run's any more; it ends, and its work is kept")
-                self._recall(under, "the project does not show it as this run's any more")
+                self._say(f"{job.slot} {job.item}: the item was taken away from this run; its work is kept")
+                self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
         """Carry out or refuse the requests of people, and answer them."""
@@ -547,13 +551,15 @@ class Coordinator:
         seen = "while agents worked without a sandbox"
         branch = self._branch.removeprefix("refs/heads/")
         heads = [str(each["head"])[:10] for each in self._ledger.events if each.get("type") == "head_moved"]
-        told = [f"{branch} was moved to {each} {seen}, not by what has landed: git show {each}" for each in heads]
+        told = [
+            f"{branch} was moved to {each} {seen}, but not by a merge of this run: git show {each}" for each in heads
+        ]
         left = [*self._left_changed]
-        told += [f"changed {seen}, and not put back: {_some(left)}"] if left else []
+        told += [f"changed {seen}, and not restored: {_some(left)}"] if left else []
         if self._put_back:
             folder = self._aside() if any(map(os.path.isabs, self._put_back.values())) else ""
-            kept = f"; what was there is kept in {folder}" if folder else ""
-            told.append(f"changed {seen}, and put back: {_some([*self._put_back])}{kept}")
+            kept = f"; the replaced versions are kept in {folder}" if folder else ""
+            told.append(f"changed {seen}, and restored: {_some([*self._put_back])}{kept}")
         return told
 
     def _closed(self, code: int, reason: str, message: str) -> JsonObject:
@@ -579,7 +585,7 @@ class Coordinator:
             last = f"{found.last_end['item']}: {found.last_end.get('message') or found.last_end['status']}"
             message = f"Nothing has landed; the last attempt was at {last.rstrip('.')}. {message}"
         if self._put_back:
-            message += f" Changed in the project meanwhile, and put back: {_some([*self._put_back])}."
+            message += f" Changed in the project meanwhile, and restored: {_some([*self._put_back])}."
         self._merge_queue.lessons.save()
         self._ledger.note("closed", reason=reason, exit_code=code)
         self._ledger.close()
@@ -705,7 +711,7 @@ class Coordinator:
         if len(at_work) > 1 and self._engine.is_local:
             job = at_work[-1].job
             self._ledger.note("recalled", item=job.item, order=job.id, slot=job.slot, why="memory")
-            self._say(f"{job.slot} {job.item}: is recalled because memory is short; its work is kept")
+            self._say(f"{job.slot} {job.item}: is cancelled because memory is short; its work is kept")
             self._recall(at_work[-1], "memory is scarce")
 
     def _written(self, kind: str, item: str, name: str, *, fence: int, slot: str, base: str, inputs: JsonObject) -> Job:
@@ -790,12 +796,12 @@ class Coordinator:
             return
         known = {"item": job.item, "order": job.id, "slot": job.slot, "changed": changed[:100]}
         self._ledger.note("home_touched", **known, put_back=put_back)
-        told = f"meanwhile this was changed in {self._git.top()}: {_some(changed)}"
+        told = f"changed in {self._git.top()} during this attempt: {_some(changed)}"
         if put_back:
-            told += f". Put back: {_some(put_back)}"
+            told += f". Restored: {_some(put_back)}"
             kept = [where for where in put_back.values() if where]
-            told += f"; what was there is kept in {_some(kept)}" if kept else ""
-        told += ". If it was not you, it was an agent"
+            told += f"; the replaced versions are kept in {_some(kept)}" if kept else ""
+        told += ". If you did not change this, an agent did"
         self._put_back.update(put_back)
         self._left_changed.update(dict.fromkeys(found.left))
         self._say(f"{job.slot} {job.item}: {told}")
@@ -811,7 +817,11 @@ class Coordinator:
         status, commit = str(result.get("status")), str(result.get("commit") or "")
         ref = self._refs.candidate(job.split("/")[1], fence)
         if status == ACCEPTED and not (self._git.commit_of(ref) == commit and self._git.ancestor(work.base, commit)):
-            result |= {"status": PARTIAL, "reason": "no_candidate", "message": f"{ref} is not what the result says"}
+            result |= {
+                "status": PARTIAL,
+                "reason": "no_candidate",
+                "message": f"{ref} does not point to the commit of the result",
+            }
             status = PARTIAL
         files_of_fix = [*(work.fix or {}).get("files", [])]
         tries = most_of_each(self._money.tries(job), _told_cost(result))
@@ -850,7 +860,9 @@ class Coordinator:
             known = CountedCost.of(events)
             after = known.with_more({each.attempt: each.spent})
             if not events:
-                self._say(f"${each.spent:.2f} were spent for {each.job}, which no journal knows: not in the costs")
+                self._say(
+                    f"${each.spent:.2f} was spent for {each.job}, which no journal contains: not included in the costs"
+                )
             elif after != known:
                 self._count_late(each.job, events, after)
             self._money.forget_late(each)
@@ -863,7 +875,7 @@ class Coordinator:
         self._ledger.note("late_result", **about, order=job, cost_usd=more, tries_usd=counted.tries)
         self._money.finalize(job, more)
         if more > 0.0:
-            self._say(f"{about['item']}: ${more:.2f} more were spent for {job} than was known")
+            self._say(f"{about['item']}: an additional ${more:.2f} was spent for {job}")
 
     def _lose(
         self, item: str, job: str, fence: int, rescues: list[str], *, with_coordinator: bool, reason: str = ""
@@ -874,7 +886,7 @@ class Coordinator:
         self._ledger.note("lost", **known, cost_usd=spent, **({"tries_usd": tries} if tries else {}))
         self._money.finalize(job, spent)
         kept = f"; its work is in {', '.join(rescues)}" if rescues else ""
-        why = "the repository of its workspace is destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
+        why = "the repository of its workspace was destroyed" if reason == WORKSPACE_DAMAGED else "nothing came back"
         self._say(f"{item}: {why} of {job}{kept}" if not reason else f"{item}: {why} ({job}){kept}")
 
     def _take_checks(self, under: _Under) -> None:

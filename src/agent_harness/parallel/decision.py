@@ -225,7 +225,7 @@ def choices(
         if not reason:
             left -= 1
             busy[item.id] = item.touches
-            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can begin"
+            told = f"{_told(plan.works.get(item.id, ItemProgress()))}, although {why}: nothing else can start"
             yield ItemChoice(item=item, starts=True, reason=told)
         else:
             yield ItemChoice(item=item, starts=False, reason=reason)
@@ -239,7 +239,7 @@ def _told(work: ItemProgress) -> str:
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
     """Return why the item may not start beside the busy items: both declare the same files. None if it may start."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
-    return None if met is None else f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
+    return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
@@ -259,7 +259,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
     other = next(iter(lands), None)
-    return None if other is None else f"it is fixed once {other} has landed: the two do not go together"
+    return None if other is None else f"its fix waits until {other} is merged, because the two conflict"
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:

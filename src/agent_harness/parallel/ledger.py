@@ -81,7 +81,7 @@ class Ledger:
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise files.refusal(self.path, "read", error) from None
-            raise StateDamaged(f"{self.path} is a link, which is not allowed there", hint=REBUILD) from None
+            raise StateDamaged(f"{self.path} is a symbolic link, which is not allowed here", hint=REBUILD) from None
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content and not self._only_read:  # the line of a writer that was killed
             os.truncate(self.path, len(whole))

@@ -66,7 +66,7 @@ class LearnedOverlap:
         own = self.paths.get(item, frozenset())
         for other in others if own or self.pairs else ():
             if frozenset((item, other)) in self.pairs:
-                return f"it did not land together with {other} before"
+                return f"it could not be merged together with {other} before"
             if both := own & self.paths.get(other, frozenset()):
                 return f"attempts at it and at {other} have changed {min(both)}"
         return None

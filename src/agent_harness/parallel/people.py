@@ -49,9 +49,7 @@ class ParallelRuns:
         """Return the plan of the last run from its ledger. Raise ``NothingEligible`` if there was no run."""
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
-            raise StateDamaged(
-                f"{ledger.path} is missing, although there are attempts that it had recorded", hint=REBUILD
-            )
+            raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=REBUILD)
         if not ledger.events:
             raise NothingEligible("No parallel run in this project", hint=BEGIN)
         return ledger.folded()
@@ -102,7 +100,7 @@ class ParallelRuns:
             return {"removed": [], "kept": [], "next": "harness status"}
         if self.git is None:
             raise UnsafeTree("There is no git repository here any more, so nothing can be rescued")
-        with run_held(self.folder, hint="wait for it, or end it: harness pause"):
+        with run_held(self.folder, hint="wait for the run to end, or: harness pause"):
             ledger = Ledger(self.folder, only_read=True)
             plan = ledger.folded()
             needed = {plan.work(item).slot: item for item in plan.in_state(WORKING)}
@@ -110,7 +108,7 @@ class ParallelRuns:
             kept: list[JsonObject] = []
             for name, workspace in known.items():
                 if name in needed:
-                    why = f"{needed[name]} was worked on there when the run ended; the next run goes on with it"
+                    why = f"{needed[name]} was worked on there when the run ended; the next run continues it"
                     kept.append({"place": name, "why": why})
                     continue
                 try:
@@ -176,7 +174,7 @@ class ParallelRuns:
         if event := next((each for each in events if each.get("request") == request), None):
             return event
         if holder := self.coordinator():
-            what = "whether it will is not known" if is_taken else "nothing was changed"
+            what = "it may still act on the request" if is_taken else "nothing was changed"
             told = f"the parallel run ({holder}) has not answered in {ANSWER_SECONDS:.0f} s; {what}"
             raise Busy(told, hint="harness queue" if is_taken else "the same command again")
         return None
@@ -220,8 +218,8 @@ class ParallelRuns:
         left = self.left()
         branch = f"refs/heads/{left.branch}" if left.branch else self.git.branch()
         if branch is None or self.git.commit_of(branch) is None:
-            raise UnsafeTree("the branch that the work is to land on is not checked out", hint="git switch main")
-        with run_held(self.folder, hint="wait for it, or end it: harness pause"):
+            raise UnsafeTree("the target branch of the run is not checked out", hint="git switch main")
+        with run_held(self.folder, hint="wait for the run to end, or: harness pause"):
             self._refuse_readable()
             found = rebuild.rebuild(self.folder, self.git, branch, left)
             rows = queue_rows(Ledger(self.folder, only_read=True).folded())

@@ -374,7 +374,7 @@ class RunPlan:
     def _on_pushed(self, event: JsonObject) -> None:
         self.push_problem = event.get("problem") or ""
         away = event.get("away")
-        self.push_waits = f"{event.get('remote') or 'the remote'} is away ({away})" if away else ""
+        self.push_waits = f"{event.get('remote') or 'the remote'} cannot be reached ({away})" if away else ""
         self.joined = None
         if not (self.push_problem or self.push_waits):
             self.unpushed, self.head, self.joins = "", event["head"], 0
@@ -455,7 +455,7 @@ class RunPlan:
         if not self.unpushed:
             return None
         why = self.push_problem or self.push_waits or "the run ended before"
-        told = f"Not pushed: {why}; the next run takes it along: harness run"
+        told = f"Not pushed: {why}; the next run pushes it: harness run"
         return {"commit": self.unpushed, "why": why, "message": self.push_problem or told}
 
     @property

@@ -33,9 +33,9 @@ SENT_BACK = "sent_back"
 """Reason of a required fix whose real reason is no longer known."""
 UNKNOWN = (
     "how often an item was rejected, and what it had to fix: its next attempt starts from the branch",
-    "which candidates a person had held, and their order, except by the time of their proof",
-    "what attempts have cost of which nothing is left, and what `harness scale` had said",
-    "which landing was not pushed yet: the next one takes it along",
+    "which candidates you had held back, and their order, except by the time of their proof",
+    "the cost of attempts that left no files, and the worker count of `harness scale`",
+    "which merge was not pushed yet: the next push includes it",
 )
 
 
@@ -96,21 +96,21 @@ class Rebuilt:
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
         held = [each["item"] for each in self.carried if each["held"]]
         rows = {
-            "Proven, and waiting to land": ready,
-            "On the branch, and not written down yet": self.landed,
-            "Begun, and without a result": lost,
+            "Proven, and waiting to be merged": ready,
+            "Merged to the branch, but not recorded yet": self.landed,
+            "Started, but without a result": lost,
             "Without an owner, and kept in a rescue": self.rescues,
             "Sent back": back,
-            "Held by a person, until harness queue release": held,
-            "Waits for a person": [f"{item} ({why})" for item, why in self.parked.items()],
-            "Not pushed, as far as is known; the next run takes it along": [self.unpushed[:10]] * bool(self.unpushed),
-            "The old one is kept": [self.kept] * bool(self.kept),
+            "Held back until harness queue release": held,
+            "Waiting for you": [f"{item} ({why})" for item, why in self.parked.items()],
+            "Not pushed, as far as is known; the next run pushes it": [self.unpushed[:10]] * bool(self.unpushed),
+            "The old journal is kept in": [self.kept] * bool(self.kept),
         }
         before = self.before
         lines = [f"The journal is rebuilt from refs and results: run {self.run}."]
         lines += [f"The rest comes from {before.where}."] if before.lines else []
         lines += [f"{name}: {', '.join(found)}" for name, found in rows.items() if found]
-        since = f", of what was after {before.where}" if before.lines else ""
+        since = f" since {before.where}" if before.lines else ""
         return [*lines, f"Unknown{since}:", *(f"  {each}" for each in UNKNOWN)]
 
 
@@ -214,7 +214,7 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
                 pushed.add(before)
     if not lines:
         return None
-    name = "the old one" if os.path.basename(path) == "ledger.jsonl" else f"runs/{os.path.basename(path)}"
+    name = "the old journal" if os.path.basename(path) == "ledger.jsonl" else f"runs/{os.path.basename(path)}"
     return EarlierJournal(
         plan=fold(events[:lines]),  # the other one may know half of what cannot have happened
         lines=lines,

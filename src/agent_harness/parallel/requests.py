@@ -55,7 +55,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
     kind, known = _of_queue(plan, verb)
     if item not in known:
         if item in plan.in_state(LANDING):
-            raise Busy(f"{item} is being verified to land", hint="harness queue")
+            raise Busy(f"{item} is being verified for the merge", hint="harness queue")
         raise _unknown(item, "is held" if verb == RELEASE else "waits to land", known, "harness queue")
     if verb != DROP:
         return kind, {"item": item}
@@ -99,11 +99,11 @@ def told(event: JsonObject) -> str:
         case "recalled":
             return f"{event['slot']} {item}: ends after its current operation; its work is kept, nothing is counted."
         case "held":
-            return f"{item} is held: it lands after: harness queue release {item}"
+            return f"{item} is held back; to merge it: harness queue release {item}"
         case "unheld":
-            return f"{item} is not held any more; it lands in its turn."
+            return f"{item} is no longer held back; it is merged in its turn."
         case "first":
-            return f"{item} lands next."
+            return f"{item} is merged next."
     return f"{item} is dropped; its candidate is kept in {event.get('rescue')}"
 
 

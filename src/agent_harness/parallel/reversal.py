@@ -48,7 +48,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
     found = (each for each in ledger.newest_first(path) if each.accepted and each.session == int(number))
     items = tuple(dict.fromkeys(each.item for each in found))
     if not items:
-        raise UsageError(f"Nothing of session {number} was accepted", hint="harness log sessions")
+        raise UsageError(f"No work of session {number} was accepted", hint="harness log sessions")
     return items
 
 
@@ -86,7 +86,7 @@ def stands_on(git: Git) -> tuple[str, str]:
     operation.
     """
     if under_way := git.operation_under_way():
-        raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
+        raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     branch, head = git.branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")

@@ -28,7 +28,7 @@ from agent_harness.supervision.interruption import Stop
 
 INTERRUPTED: Mapping[str, object] = {
     "reason": "user_pause",
-    "message": "Interrupted; the next run goes on.",
+    "message": "Interrupted; the next run continues.",
     "exit_code": 130,
 }
 """Answer of a run whose coordinator was interrupted."""
@@ -220,13 +220,13 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
     text += [f"      {named(each['item'])}: {each['reason']}" for each in found["waits"]]
-    text += [f"Proven, and landing first: {', '.join(found['lands'])}"] if found["lands"] else []
+    text += [f"Proven, and merged first: {', '.join(found['lands'])}"] if found["lands"] else []
     if unsure := [named(each) for each in found["unsure"]]:
         text += [f"Given to remote workers, which may still run: {', '.join(unsure)}. Only their server knows:"]
         text += ["the run asks it first, takes in the results, and starts lost jobs again."]
-    text += [f"Each landing is pushed to {found['push']}"] if found.get("push") else []
+    text += [f"Each merge is pushed to {found['push']}"] if found.get("push") else []
     text += [f"Each workspace has copies of {', '.join(found['lend'])}"] if found["lend"] else []
-    return [*text, f"At most {at_most}; {found['ports']} ports a slot."]
+    return [*text, f"At most {at_most}; {found['ports']} ports per slot."]
 
 
 def shown_target(target: PushTarget | None) -> str | None:

@@ -6,7 +6,7 @@
      "queue":[{"item":"4", "fence":1, "since":..., "batch":null, "state":"held"}],
      "landed":3, "bounced":1, "lost":0, "parked":[{"item":"7", "reason":"landing_failed"}],
      "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},
-     "unpushed":{"commit":"c0ffee...", "why":"origin is away (...)", "message":"Not pushed: ..."}}
+     "unpushed":{"commit":"c0ffee...", "why":"origin cannot be reached (...)", "message":"Not pushed: ..."}}
 
 The coordinator replaces the file at most once a second. An agent can write it too, so a member of the wrong type counts
 as missing. No decision of the run depends on the file, and write errors are ignored. A reader checks whether the
@@ -171,7 +171,7 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
     parts = [agents, *counts, *_money(budget)]
     text = [f"Parallel run {found.get('run')}: {', '.join(parts)}"]
     if not found.get("alive"):
-        text = [f"Parallel run {found.get('run')} is over; this is how it was {_span(age)} ago: {', '.join(parts)}"]
+        text = [f"Parallel run {found.get('run')} is over; its state {_span(age)} ago: {', '.join(parts)}"]
     elif age > QUIET_SECONDS:
         text[0] += f" ({_span(age)} ago)"
     was = "" if found.get("alive") else "was "
@@ -187,11 +187,11 @@ def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | N
             for each in queue[:10]
         )
         more = f", and {len(queue) - 10} more" if len(queue) > 10 else ""
-        text.append(f"  To land: {', '.join(rows)}{more}")
+        text.append(f"  To merge: {', '.join(rows)}{more}")
     kept = held(found)
-    text += [f"  Held by a person; to let it land: harness queue release {kept[0]}"] if kept else []
+    text += [f"  Held back; to merge: harness queue release {kept[0]}"] if kept else []
     parked = [f"{named(str(each.get('item')))} ({each.get('reason')})" for each in _rows(found.get("parked"))]
-    text += [f"  Waits for a person: {', '.join(parked[:10])}"] if parked else []
+    text += [f"  Waiting for you: {', '.join(parked[:10])}"] if parked else []
     limits = found.get("limits")
     text += [f"  {each}" for each in limits[:10] if isinstance(each, str)] if isinstance(limits, list) else []
     text += [f"  {blocked}"] if (blocked := found.get("blocked")) else []

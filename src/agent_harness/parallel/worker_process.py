@@ -175,7 +175,7 @@ def execute(job: Job, folder: str) -> JsonObject:
         if job.kind != ATTEMPT:
             return result
         if not workspace.is_whole(job.base):
-            raise UnsafeTree(f"the repository of {workspace.folder} is destroyed")
+            raise UnsafeTree(f"the repository of {workspace.folder} was destroyed")
         if result["status"] == ACCEPTED:
             ref = job.refs.candidate(job.name, job.fence)
             workspaces.take_home(workspace.git, home, result["commit"], ref)
@@ -195,7 +195,7 @@ def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> Js
             _set_up(job, workspace, home)
         except (HarnessError, OSError) as error:
             if is_new:
-                raise WorkspaceNotSetUp(f"{workspace.folder} cannot be set up: {error}") from None
+                raise WorkspaceNotSetUp(f"{workspace.folder} could not be set up: {error}") from None
             failed: HarnessError | OSError = error
         else:
             try:

@@ -73,7 +73,7 @@ def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
         if not path.startswith(f"{home.top()}{os.sep}"):
             found.append(f"parallel.copy: {each} leads outside the project; it is ignored")
         elif os.path.islink(path):
-            found.append(f"parallel.copy: {each} is a link; it is ignored")
+            found.append(f"parallel.copy: {each} is a symbolic link; it is ignored")
         elif home.ok("ls-files", "--error-unmatch", "--", f":(top,literal){each}"):
             found.append(f"parallel.copy: {each} is tracked; workspaces have it as it is in the commit")
     return found
@@ -318,7 +318,7 @@ class PortBlocks:
                 return base
             for lock in taken:
                 lock.release()
-        raise Refused(f"no {self._count} ports are left for a slot", hint="set parallel.ports to 0")
+        raise Refused(f"fewer than {self._count} free ports are left for a slot", hint="set parallel.ports to 0")
 
     def close(self) -> None:
         """Release the reserved ports."""

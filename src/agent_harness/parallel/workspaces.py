@@ -64,7 +64,7 @@ class Workspace:
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
-            raise Busy(f"{holder} works in {self.folder}")
+            raise Busy(f"{self.folder} is in use by {holder}")
         try:
             yield
         finally:
@@ -118,7 +118,7 @@ class Workspace:
             git.run("clean", "-ffdq", timeout_seconds=600)
             shutil.copy2(index, self._index)
             if git.head() != base:
-                raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
+                raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
         """Delete ignored files that were created after ``note_ignored``. Return False if another ignored file has
@@ -276,7 +276,7 @@ def _bytes_of(path: Path) -> bytes:
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
     if len(found) > _LOG_BYTES:
-        raise UnsafeTree(f"{path} is too long to be read")
+        raise UnsafeTree(f"{path} is too large to read")
     return found
 
 
@@ -353,7 +353,7 @@ def _copy_end(source: str, target: str, most: int) -> int:
                 whole = max(0, most - _TOLD_BYTES)
                 file.seek(found.st_size - whole)
                 file.readline(whole)
-                copy.write(f"[{file.tell()} bytes before this were left behind: the file is too long]\n".encode())
+                copy.write(f"[{file.tell()} bytes before this were left out: the file is too large]\n".encode())
             end = file.tell() + most
             while chunk := file.read(min(1 << 20, end - file.tell())):
                 if chunk.count(0) == len(chunk):  # a hole stays one

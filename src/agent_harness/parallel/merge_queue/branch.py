@@ -47,7 +47,7 @@ class TargetBranch:
                 objects.move(self._git, self.name, old, new)
         except objects.InTheWay as error:
             if self.in_the_way is None or error.message != self.in_the_way.message:
-                self._say(f"Landing waits: {error.message} ({error.hint})")
+                self._say(f"Merging waits: {error.message} ({error.hint})")
             self.in_the_way = error
             self._again_at = time.monotonic() + clock.scaled(AGAIN_SECONDS)
             return False

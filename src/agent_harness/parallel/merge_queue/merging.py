@@ -126,7 +126,7 @@ class MergeQueue:
                 work = self._plan.work(item)
                 ref = candidates.set_aside(self._git, work.job, work.commit)
                 self._ledger.note("dropped", item=item)
-                self._say(f"{item}: somebody else has it now; what was proven is in {ref}")
+                self._say(f"{item} is no longer assigned to this run; its proven work is in {ref}")
             return True
         members, commits, apart = self._combined(items, head)
         for item, files_of in apart.items():
@@ -285,7 +285,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head)
         else:
             self._block("head_red" if result == RED else "landing_broken", head, failing)
-            self._say(f"{self.branch.name} at {head[:10]} does not prove {', '.join(failing) or 'anything'}")
+            self._say(f"{self.branch.name} at {head[:10]} fails these checks: {', '.join(failing) or 'all'}")
 
     def _block(self, reason: str, head: str, failing: Sequence[str]) -> None:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
@@ -306,7 +306,7 @@ class MergeQueue:
             self._hunt = Search(size=len(self._plan.landed), high=len(self._plan.landed), failing=tuple(failing))
             self._red = head
             self._ledger.note("sought", commit=head, result=result, failing=failing)
-            self._say(f"{head[:10]} does not prove {', '.join(failing)}; looking for the landing that broke it")
+            self._say(f"{head[:10]} fails these checks: {', '.join(failing)}; searching for the merge that broke them")
             self._go_on_hunting()
         else:
             self._excused.clear()
@@ -328,7 +328,7 @@ class MergeQueue:
         else:
             self._port.reopen(failing, "it fails on the head, together with what has landed since")
             self._ledger.note("reopened", items=failing, mend={"why": "red", "failing": failing})
-            self._say(f"Open again, since it fails on the head: {', '.join(failing)}")
+            self._say(f"Open again, because they fail on the head: {', '.join(failing)}")
         self._ledger.note("head_trusted", head=self._red, audit=True)
 
     # ---- rejection
@@ -360,7 +360,9 @@ class MergeQueue:
             self._passes = (run.commit, *names)
             return
         self._excused |= {*failing} or {*names}
-        self._say(f"{', '.join(failing or names)}: not by what is to land, since it fails on {run.commit[:10]} already")
+        self._say(
+            f"{', '.join(failing or names)}: already fails on {run.commit[:10]}, so the new work is not the cause"
+        )
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
@@ -370,7 +372,7 @@ class MergeQueue:
         work = self._plan.work(item)
         self.lessons.changed(item, work.proven_on, [work.commit])
         what = ", ".join(fix.get("files") or fix.get("failing") or [])
-        self._say(f"{item}: does not land ({fix['why']}: {what})")
+        self._say(f"{item}: not merged ({fix['why']}: {what})")
         self._port.ended(
             work.job, item, {"status": PARTIAL, "reason": "bounced", "mend": fix, "proven": self._result(item)}, []
         )
@@ -422,7 +424,7 @@ class MergeQueue:
         except UnsafeTree as error:
             if self.branch.tip == batch.base:
                 raise
-            self._say(f"Not landed: {error.message}")
+            self._say(f"Not merged: {error.message}")
             self._ledger.note("released", singly=False)
             return True
 

@@ -50,7 +50,7 @@ def target(git: Git, name: str | None) -> str:
     if name is None or f"refs/heads/{name}" == here:
         if here is None:
             hint = "git switch main  # or harness run --workers N --branch main"
-            raise UnsafeTree("no branch is checked out, and the work has to land on one", hint=hint)
+            raise UnsafeTree("no branch is checked out to merge the work to", hint=hint)
         return here
     target = f"refs/heads/{name}"
     if git.commit_of(target) is None:
@@ -70,16 +70,16 @@ def _refuse_unfit(git: Git) -> None:
     version = re.search(r"(\d+)\.(\d+)", said)
     if version and tuple(map(int, version.groups())) < OLDEST_GIT:
         oldest = ".".join(map(str, OLDEST_GIT))
-        raise ToolMissing(f"several agents at once need git {oldest}; this is {said}", hint=f"install git {oldest}")
+        raise ToolMissing(f"runs with several agents need git {oldest}; this is {said}", hint=f"install git {oldest}")
     if git.settings().get("core.sparsecheckout", "").lower() == "true":
-        told = "this work tree is sparse, and each agent of several has a whole one"
+        told = "this work tree is sparse, but a run with several agents needs full work trees"
         raise UnsafeTree(told, hint="git sparse-checkout disable  # or harness run")
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
     """Return the error for a deleted branch; its hint recreates the branch at its last trusted commit."""
     name = branch.removeprefix("refs/heads/")
-    return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
+    return UnsafeTree(f"The branch {name} no longer exists", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
@@ -123,7 +123,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
         git.update_ref(branch, new, old, message="agent-harness: landed")
         return
     if found := operation_under_way(git.repository):
-        raise InTheWay(f"{found[0]} is under way in {git.top()}", hint=found[1])
+        raise InTheWay(f"{found[0]} is in progress in {git.top()}", hint=found[1])
     await_lock(git.repository, f"{git.git_dir()}/index.lock")
     _forgive_half(git, old, new)
     git.run("update-index", "-q", "--refresh", check=False)  # a copied or touched file is not a change of a person
@@ -153,7 +153,7 @@ def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
     told = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
     few = " ".join(shlex.quote(os.fsdecode(each)) for each in paths[:5])
     hint = f"git -C {shlex.quote(str(git.top()))} stash push -u -- {few}"
-    found = InTheWay(f"{told}: not committed, and in the way in {git.top()}", hint=hint)
+    found = InTheWay(f"uncommitted files block the merge in {git.top()}: {told}", hint=hint)
     found.paths = frozenset(paths)
     return found
 

@@ -28,7 +28,7 @@ class PushUnderWay:
     """Push in a separate thread, so that the run continues while a remote is slow."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
-        self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was ended")
+        self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was stopped")
         self._git, self._target = Git(git.root), target
         self._thread = threading.Thread(target=self._run, name="push", daemon=True)
         self._thread.start()
@@ -118,7 +118,7 @@ class Pusher:
             return
         self._git.update_ref(self._refs.joined, found.tip)
         self._ledger.note("joined", commit=found.tip, before=commit, base=theirs, renamed=dict(found.renamed))
-        self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
+        self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
         """Process the result of the checks on top of the remote's commits."""
@@ -128,7 +128,7 @@ class Pusher:
             files.write_json(self._proof, {**found, "commit": joined.commit})
             self._ledger.note("join_proven", commit=joined.commit)
             return
-        told = f"it fails there: {', '.join(failing)}" if result == RED else "it could not be verified there"
+        told = f"these checks fail: {', '.join(failing)}" if result == RED else "the result could not be verified"
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
@@ -149,10 +149,12 @@ class Pusher:
 
     def _give_up(self, commit: str, problem: str) -> None:
         told = " ".join(redact(problem).split())[:300]
-        paused = f"The push of {commit[:10]} was rejected, and on top of what the remote has: {told}"
+        paused = (
+            f"The push of {commit[:10]} was rejected, and the work cannot go on top of the remote's commits: {told}"
+        )
         self._ledger.note("pushed", head=self._ledger.plan.head, problem=paused)
         self._port.note_push("push_given_up", commit, paused)
-        self._say(f"{paused}\nIt stays on its branch, not pushed. Pull and push by hand, then: harness resume")
+        self._say(f"{paused}\nThe commit stays on its branch, not pushed. Pull and push manually, then: harness resume")
 
 
 def _reason(said: str) -> str:
