@@ -122,7 +122,7 @@ def test_f_a_rejected_push_is_pulled_once_proven_again_and_pushed(calc: CalcProj
     assert calc.git("log", "-1", "--format=%an %s").startswith("Test Person Implement add")
     second = calc.run([turn(honest(2))])
     assert second.code == 0, second.text
-    assert "Marked as passing without a proof" not in second.out
+    assert "marked as passing without a proof" not in second.out
     assert (calc.passing(), calc.remote()) == ([1, 2], calc.head)
 
 

@@ -233,7 +233,7 @@ def test_a_mark_by_hand_is_believed_after_a_run_of_the_suite(calc: CalcProject) 
     calc.accept(1)
     ran = calc.run([turn(honest(2), usage(1, 1), feature=2)])
     assert ran.code == 0, ran.text
-    assert "Marked as passing without a proof: Feature #1; running the suite." in ran.out
+    assert "Features marked as passing without a proof: Feature #1; running the suite." in ran.out
     assert calc.passing() == [1, 2]
     again = calc.run([turn(honest(3), usage(1, 1), feature=3)])
     assert again.code == 0, again.text

@@ -335,8 +335,8 @@ def test_each_criterion_of_a_long_task_counts(tmp_path: Path, commands: list[str
     ("name", "content", "said"),
     [
         ("x.json", "[1", "is not JSON"),
-        ("x.json", "{}", "is not a known task list"),
-        ("x.json", "3", "is not a known task list"),
+        ("x.json", "{}", "is not a task list in a known format"),
+        ("x.json", "3", "is not a task list in a known format"),
         ("x.json", "[]", "contains no items"),
         ("x.json", "[" * 100_000, "is not JSON"),
         ("x.jsonl", "{}\nnot json\n", "x.jsonl:2 is not JSON"),

@@ -168,7 +168,7 @@ def test_a_folder_of_an_older_version_is_known_by_its_name_where_that_is_sure(
     assert found[str(folder)]["path"] == str(tmp_path / "list")
     assert found[str(doubtful)]["path"] is None
     code, said = refused(capsys, str(doubtful))
-    assert (code, "has no record of its project" in said) == (4, True)
+    assert (code, "does not record which project it belongs to" in said) == (4, True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"path": 3, "kind": "tasklist"}', '{"path": "/x", "kind": "other"}'])

@@ -98,19 +98,25 @@ def test_public_servers_in_their_own_words(
 @pytest.mark.parametrize(
     ("server", "told"),
     [
-        ({"command": "mine", "config": {"read_only": True}}, "config.read_only cannot be passed on: unknown setting"),
-        ({"command": "mine", "config": {"deep": {"y": 2}}}, "config.deep cannot be passed on: unknown setting of mine"),
+        (
+            {"command": "mine", "config": {"read_only": True}},
+            "config.read_only cannot be passed to the agent: unknown setting",
+        ),
+        (
+            {"command": "mine", "config": {"deep": {"y": 2}}},
+            "config.deep cannot be passed to the agent: unknown setting of mine",
+        ),
         (
             {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-postgres"], "config": {"read_only": True}},
-            "config.read_only cannot be passed on: a statement can leave the read-only transaction",
+            "config.read_only cannot be passed to the agent: a statement can leave the read-only transaction",
         ),
         (
             {"command": "npx", "args": ["@bytebase/dbhub"], "config": {"read_only": True}},
-            "config.read_only cannot be passed on: @bytebase/dbhub reads it from its own file",
+            "config.read_only cannot be passed to the agent: @bytebase/dbhub reads it from its own file",
         ),
         (
             {"command": "npx", "args": ["@playwright/mcp"], "config": {"read_only": True}},
-            "config.read_only cannot be passed on: @playwright/mcp has no such setting",
+            "config.read_only cannot be passed to the agent: @playwright/mcp has no such setting",
         ),
         (
             {"command": "npx", "args": ["-y", "@anthropic/postgres-mcp"]},

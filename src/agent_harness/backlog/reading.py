@@ -112,7 +112,7 @@ def _format(file: Path, text: str) -> str:
     raw = _json(text, file)
     found = next((form for form, is_one in _SHAPES if is_one(raw)), None)
     if found is None:
-        raise Refused(f"{file} is not a known task list", hint=f"harness import {file} --from FORMAT")
+        raise Refused(f"{file} is not a task list in a known format", hint=f"harness import {file} --from FORMAT")
     return found
 
 

@@ -132,7 +132,7 @@ def _asked() -> JsonObject:
     """Ask the user for each optional field of a task; an empty answer selects the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
-        "depends": parts(click.prompt("Depends on (ids, with commas)", default="", show_default=False)),
+        "depends": parts(click.prompt("Depends on (task ids, separated by commas)", default="", show_default=False)),
         "validate": click.prompt("Command that checks the task", default="", show_default=False),
     }
     if found["validate"]:

@@ -167,7 +167,7 @@ def forget(place: Place) -> None:
     """
     if place.path is None:
         raise Refused(
-            f"{place.folder} has no record of its project",
+            f"{place.folder} does not record which project it belongs to",
             hint="check the content of the folder, then delete the folder",
         )
     if not place.gone:

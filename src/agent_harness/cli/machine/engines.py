@@ -79,7 +79,7 @@ def worker(
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
-        raise UsageError("A worker can take jobs of only one pool", hint="harness worker --pool NAME")
+        raise UsageError("A worker can take jobs from only one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):

@@ -354,7 +354,7 @@ class FeatureProject:
             if workers:
                 given |= {"workers": workers, "branch": branch, "engine_factory": engine_factory}
                 return run_parallel(self._project, RunRequest(max_attempts=max_sessions, **given))
-            self._project.say("A run of several agents has left something to land or to push; that is done first.")
+            self._project.say("An earlier run with several agents has work to merge or push; this run does that first.")
             given |= {"workers": left["workers"], "branch": left["branch"]} if left else {}
             landed = run_parallel(self._project, RunRequest(only_land=True, **given))
             if landed["exit_code"]:

@@ -102,7 +102,7 @@ MEANT = {
     "rollback": "go back to before the unfinished work, which is kept in a rescue",
     "split": "skip {features}; you add smaller features in its place",
     "skip": "leave {features} out; harness skip --undo includes it again",
-    "manual": "the project is in your hands until harness hand-back",
+    "manual": "you have taken over the project; to let agents continue: harness hand-back",
     "abort": "end everything; commits, logs and costs stay",
     "pause": "no session starts until harness resume",
     "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
@@ -120,12 +120,12 @@ EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
     "regression": {
         "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
-        "manual": "the project is in your hands until harness hand-back; the work that broke it is in a rescue",
+        "manual": "you have taken over the project until harness hand-back; the work that broke it is in a rescue",
     },
     "too_many_starts": {"retry": "the agent may be started as often again"},
     "head_red": {"retry": "the next run checks the branch again"},
     "landing_broken": {"retry": "the next run verifies the merge candidates again"},
-    "claim_rejected": {"manual": "the project is in your hands; harness manual-verify says that the work is right"},
+    "claim_rejected": {"manual": "you have taken over the project; if the work is right, run harness manual-verify"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {
         "retry": "Run new session to fix regression",

@@ -377,7 +377,7 @@ def recorder_settings(
 def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
     """Raise ``ReportProblem`` if no pytest session was recorded, or if a session was disturbed or did not finish."""
     if not sessions:
-        raise ReportProblem("pytest did not start, or not with our plugin; see the output")
+        raise ReportProblem("pytest did not start, or did not load the harness's plugin; see the output")
     for session in sessions.values():
         _check(session)
 

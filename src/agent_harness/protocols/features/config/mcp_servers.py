@@ -149,7 +149,7 @@ class GivenConfig:
     def refuse(self, name: str, why: str) -> None:
         """Take a key and raise ``ConfigurationError`` with the reason ``why``, unless the key is absent or false."""
         if self._take(name) not in (None, False):
-            raise ConfigurationError(f"{self.key}.{name} cannot be passed on: {why}", hint=EDIT)
+            raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
         """Raise ``ConfigurationError`` for the first key that no recipe has taken."""
@@ -157,7 +157,7 @@ class GivenConfig:
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
             raise ConfigurationError(
-                f"{self.key}.{left} cannot be passed on: {who}",
+                f"{self.key}.{left} cannot be passed to the agent: {who}",
                 hint="Set it in args or env, in the server's own syntax. ${VARIABLE} is replaced there too",
             )
 

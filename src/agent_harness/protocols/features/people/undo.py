@@ -147,7 +147,7 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
         found = replace(found, tests=_coming(plan, facts), files_read=facts.files_read)
     undoing.carry_out(project, found)
     ends = "It counts as proven again." if plan.again else "It is open again."
-    project.say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    project.say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "tests": [*found.tests], "undone": True, "commit": plan.commit, "next": following}
 

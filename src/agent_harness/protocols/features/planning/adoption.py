@@ -100,7 +100,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
             "Only a git repository with a commit can be adopted", hint="git init && git add -A && git commit -m 'Start'"
         )
     if git.top().resolve() != root.resolve():
-        raise Refused(f"Run this at the top of the repository: {git.top()}", hint=f"cd {git.top()}")
+        raise Refused(f"Run this command in the top folder of the repository, {git.top()}", hint=f"cd {git.top()}")
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if git.branch() is None:

@@ -33,7 +33,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
     if not unproven:
         return
     if facts is None:
-        project.say(f"Marked as passing without a proof: {_named(list(unproven))}; running the suite.")
+        project.say(f"Features marked as passing without a proof: {_named(list(unproven))}; running the suite.")
         facts = Judge(project).suite(head or "HEAD")
     own = {node for node in facts.failing if any(belongs(node, file) for file in unproven.values())}
     empty = _without_tests(unproven, facts)
