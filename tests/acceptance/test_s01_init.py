@@ -295,7 +295,7 @@ def test_files_may_be_elsewhere(repository: CalcProject) -> None:
     assert calc.changes() == []
     assert not (calc.root / ".harness").exists()
     again = init(calc, turn(listed))
-    assert (again.code, "initialised already" in again.text) == (4, True), again.text
+    assert (again.code, "already initialised" in again.text) == (4, True), again.text
     marks = sh('sed -i.bak \'0,/"passes": false/s//"passes": true/\' plan/list.json && rm plan/list.json.bak')
     done = calc.run([turn(implement(1), sh(f"python3 -m pytest {proof_path(1)} -v"), marks)])
     assert done.code == 0, done.text

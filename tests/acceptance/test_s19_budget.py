@@ -18,7 +18,7 @@ def spender(calc: CalcProject) -> list[Turn]:
 def test_a_no_session_starts_without_money_for_the_project(calc: CalcProject) -> None:
     """UAH-163 UAH-226 UAH-276 UAH-280 UAH-417 UAH-419 S19."""
     with_costs(calc, total_cost_usd=200.0)
-    refused(calc, "No budget is left", "$200.00 of $200.00", code=9)
+    refused(calc, "The budget is used up", "$200.00 of $200.00", code=9)
 
 
 @pytest.mark.scenario
@@ -57,4 +57,4 @@ def test_b_pause_is_an_answer(calc: CalcProject) -> None:
 def test_c_no_session_starts_without_money_for_the_feature(calc: CalcProject) -> None:
     """UAH-162 UAH-417 S19: the project has money left, this feature has none."""
     with_costs(calc, total_cost_usd=25.0, by_feature=[{"feature_id": 1, "cost_usd": 25.0, "sessions": 2}])
-    refused(calc, "No budget is left", "Feature #1", "$25.00 of $25.00", code=9)
+    refused(calc, "The budget is used up", "Feature #1", "$25.00 of $25.00", code=9)

@@ -155,7 +155,7 @@ def test_what_does_not_come_back_as_it_was_stays_away(calc: CalcProject) -> None
 
     calc.put({"tests/conftest.py": "import calc\ncalc.__dict__.pop('mul', None)\n"})
     calc.commit("No mul")
-    refused(mul, 1, "the undo of Feature #3 was not taken back: its tests would not pass")
+    refused(mul, 1, "the undo of Feature #3 could not be undone: its tests would not pass")
     calc.put({"tests/conftest.py": "import calc\nif hasattr(calc, 'mul'):\n    del calc.add\n    calc.mul\n"})
     calc.commit("No add beside mul")
     refused(mul, 1, "of Feature #1 would break")

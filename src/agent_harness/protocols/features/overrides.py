@@ -79,7 +79,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
         project.store.event("feature_skipped", feature_id=feature_id, reason=mark["reason"])
         project.say(f"Skipped Feature #{feature_id}. Added to blocked list.")
     else:
-        project.say(f"Feature #{feature_id} is skipped already.")
+        project.say(f"Feature #{feature_id} is already skipped.")
     _forget_question(project, feature_id)
     blocked = [i for i in accept.blocked_features(project.store.features(), [feature_id]) if i != feature_id]
     if blocked:
@@ -182,13 +182,13 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         return None
     rescue = None
     if project.git.head() != state.wip_commit:
-        project.say("You have commits on top of the unfinished work; it stays on the branch.")
+        project.say("You have commits on top of the unfinished work; the work stays on the branch.")
     else:
         refuse_unsafe(project)
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
         rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
-        project.say(f"Its unfinished work is kept: git show {rescue}")
+        project.say(f"The feature's unfinished work is kept. To show it: git show {rescue}")
     project.store.update_state(**records.NOTHING_UNFINISHED)
     return rescue
 

@@ -50,7 +50,7 @@ def working_directory(layout: FeatureLayout) -> Check:
     """Raise ``PreflightFailed`` unless the project folder exists and is writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
-            f"{layout.root} is not a folder that can be written",
+            f"{layout.root} is not a writable folder",
             hint=f"ls -ld {layout.root}",
             check="working_directory",
         )
@@ -64,7 +64,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
-            f"{links[0]} is a link; the harness writes only files of the project",
+            f"{links[0]} is a symbolic link; the harness does not write through links",
             hint=f"ls -l {links[0]}",
             check="harness_files",
         )
@@ -112,7 +112,9 @@ def git_state(
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is running here, or has died and left {name}", hint=f"ls -l {name}", check="git_state"
+            f"Another git process is running in this repository, or was killed and left {name}",
+            hint=f"ls -l {name}",
+            check="git_state",
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
@@ -124,7 +126,7 @@ def git_state(
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
     repository.set_aside(git, f"harness session {session}", free_paths)
-    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. Get it back: git stash pop")
+    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore: git stash pop")
     return Check(name="git_state", note="stashed")
 
 
@@ -138,7 +140,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
-            f"HEAD is detached at commits that {branch} does not hold",
+            f"HEAD is detached at commits that are not on {branch}",
             hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
@@ -179,8 +181,8 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
     note = f"${left:.2f} for this session, ${rest:.2f} left of the project's ${budgets.total:.2f}"
     if left <= 0:
         raise LimitReached(
-            f"No budget is left for {_used_up(costs, budgets, feature_id)} spent",
-            hint="raise costs: in .harness.yaml",
+            f"The budget is used up for {_used_up(costs, budgets, feature_id)} spent",
+            hint="raise the budgets under costs: in .harness.yaml",
             check="budget",
         )
     return Check(name="budget", note=note)
@@ -231,7 +233,9 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(f"Unfinished work changes {changed[0]}: until it is accepted, that runs with an agent's rights.")
+        project.say(
+            f"Unfinished work changes {changed[0]}. Until it is accepted, the file runs with the agent's permissions."
+        )
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
@@ -298,7 +302,7 @@ class DevelopmentEnvironment:
         if code != 0:
             if self._over_limit:
                 raise PreflightFailed(
-                    f"{self._init} {self._over_limit}, and was ended.", hint=f"less {self._log}", check="environment"
+                    f"{self._init} {self._over_limit}, and was killed.", hint=f"less {self._log}", check="environment"
                 )
             said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
             raise PreflightFailed(
@@ -327,7 +331,7 @@ class DevelopmentEnvironment:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was ended.")
+                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was killed.")
         if self._stop:
             process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 

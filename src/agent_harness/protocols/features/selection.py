@@ -51,7 +51,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
     feature = existing_feature(document, feature_id)
     if feature.passes:
-        raise NothingEligible(f"{feature.name} is passing already.", hint="harness status")
+        raise NothingEligible(f"{feature.name} is already passing.", hint="harness status")
     partial = next_feature(document, state).feature if state.next_prompt == "continuation" else None
     if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(

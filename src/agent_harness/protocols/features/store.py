@@ -107,7 +107,7 @@ class FeatureStore:
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
         except StateDamaged as error:
             name = self.layout.relative(self.layout.features)
-            error.hint = f"fix it, or restore the committed one: git restore {name}"
+            error.hint = f"fix the file, or restore the committed version: git restore {name}"
             raise
 
     # -- session state -------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class FeatureStore:
         """Return the error with a hint: the command that restores the backup, or the file to fix manually."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
-        error.hint = f"cp {name}.bak {name}" if kept else f"fix it by hand: {name}"
+        error.hint = f"cp {name}.bak {name}" if kept else f"fix it manually: {name}"
         return error
 
     def sweep(self) -> None:

@@ -51,7 +51,7 @@ def resume(
     state = project.store.state()
     if asked is None:
         if choose:
-            raise UsageError("No question waits for an answer", hint="harness status")
+            raise UsageError("No question is pending", hint="harness status")
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state, was_paused=was_paused)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
@@ -75,7 +75,7 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
     handed = state.handoff
     passing, total = project.store.believed(project.store.features()).counts()
     if total and passing == total and handed is None:
-        project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
+        project.say(f"Nothing left: {passing} of {total} proven. To run every test again: harness verify --all")
         return {"next": "harness verify --all"}
     if not was_paused and handed is None:
         project.say("Nothing to resume.")
@@ -106,7 +106,7 @@ def _forget(project: Project, asked: Question) -> None:
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    project.say("The next run looks again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
+    project.say("The next run tries again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
     return {}
 
 
@@ -124,7 +124,7 @@ def _split(project: Project, asked: Question, _budget: float | None) -> JsonObje
 
 def _manual(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     if asked.kind == "environment":
-        project.say("Fix the environment by hand, then: harness run")
+        project.say("Fix the environment, then run: harness run")
         return {}
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
@@ -154,12 +154,12 @@ def _increase(project: Project, asked: Question, budget: float | None) -> JsonOb
 def _investigate(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     for node in asked.failing:
         project.say(f"- {node}")
-    project.say(f"Look at it with: {project.config.testing.full}")
+    project.say(f"To see the failures, run: {project.config.testing.full}")
     return {"failing": list(asked.failing)}
 
 
 def _edit(project: Project, _asked: Question, _budget: float | None) -> JsonObject:
-    project.say(f"Edit {project.features_name}, commit it, then: harness run")
+    project.say(f"Edit {project.features_name}, commit the change, then run: harness run")
     return {}
 
 
@@ -181,7 +181,10 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
     if wanted <= now:
-        raise UsageError(f"costs.{key} is ${now:.2f} already", hint="harness resume --choose increase --budget USD")
+        raise UsageError(
+            f"costs.{key} is already ${now:.2f}; give a higher budget",
+            hint="harness resume --choose increase --budget USD",
+        )
     path = project.layout.settings
     name = project.layout.relative(path)
     if name in repository.dirty_paths(project.git):
@@ -204,7 +207,7 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Hand the project off so that the user can examine work that the harness rejected (E2)."""
     answer = _fix_by_hand(project, asked, None)
-    project.say(f"If it is right after all: harness manual-verify --feature {asked.feature_id}")
+    project.say(f"If the work is correct after all, run: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
@@ -216,7 +219,7 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     """Tell the user that the session's work was already rolled back, and where the work is kept (C03, E3)."""
-    project.say(f"Session {asked.session} is rolled back; nothing else is to be done.")
+    project.say(f"Session {asked.session} was already rolled back; nothing else needs to be done.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
@@ -311,7 +314,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 def _say_rescue(project: Project, asked: Question) -> None:
     if ref := asked.rescue_ref:
-        project.say(f"What Session {asked.session} did is kept: git diff HEAD {ref}")
+        project.say(f"The work of Session {asked.session} is kept. To show it: git diff HEAD {ref}")
 
 
 ANSWERS: dict[str, Callable[[Project, Question, float | None], JsonObject]] = {

@@ -55,7 +55,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
         raise Refused("The project is not handed off", hint="harness handoff")
     dirty = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if dirty:
-        raise UnsafeTree(f"Not committed yet: {', '.join(dirty[:3])}", hint="git add -A && git commit")
+        raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     project.say("Scanning for changes...")
     commits = _commits(project, handed.get("git_ref"))
     project.say(f"Found: {len(commits)} new commits")
@@ -68,7 +68,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
     marked = [f.id for f in looked_at if f.id in verified and _offer(project, f, ask)]
     broken = _broken(project, suite)
     if broken:
-        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run asks for them to be fixed first.")
+        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run starts only when they pass.")
     elif not suite.problem:
         project.say("Updating test baseline...")
         baseline = project.store.baseline()
@@ -107,7 +107,7 @@ def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
     """Return True if the feature's tests pass in a run by the harness and no baseline test is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
-        project.say(f"{feature.name} is passing already.")
+        project.say(f"{feature.name} is already passing.")
         return True
     quiet = Project.open(project.root, project.config)
     good = bool(Judge(quiet).report(feature)["passed"]) and not _broken(project, suite)
@@ -162,7 +162,7 @@ def clear_state(project: Project) -> JsonObject:
     project.store.write_pause(None)
     name = at.relative(folder)
     project.store.event("aborted", "critical", kept_in=name)
-    project.say(f"Harness stopped. Its state is kept in {name}; `harness resume` begins anew from features.json.")
+    project.say(f"Harness stopped. Its state is kept in {name}; to start again from features.json: harness resume")
     return {"kept_in": name, "next": "harness resume"}
 
 
@@ -206,7 +206,7 @@ def begin_anew(project: Project) -> JsonObject:
             return {"answered": None, "next": "harness run"}
         project.store.finalize_in()
         document = valid_features(project)
-        project.say("There is a plan without state here, as in a fresh clone: making the state from the files.")
+        project.say("This project has features but no state, as in a fresh clone: creating the state from the files.")
         with running(project) as environment:
             environment.up(auto_reset=False, max_reset_attempts=0)
             facts = suite_at_head(project)
@@ -214,10 +214,10 @@ def begin_anew(project: Project) -> JsonObject:
         if facts.problem and passing:
             raise Refused(
                 f"{passing} of {total} features are marked as passing, and the tests could not be run: {facts.problem}",
-                hint=f"make this run here: {project.config.testing.full}   then: harness run",
+                hint=f"make this command work: {project.config.testing.full}   then: harness run",
             )
         if facts.problem:
-            project.say(f"Warning: the test command gave no report ({facts.problem})")
+            project.say(f"Warning: the test command gave no results ({facts.problem})")
         files = [f.test_file for f in document.features if f.test_file]
         strangers = [node for node in facts.failing if not any(proven.belongs(node, file) for file in files)]
         fresh_state(project, facts, known_failures=sorted(strangers))

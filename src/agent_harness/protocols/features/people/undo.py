@@ -128,7 +128,7 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
-        project.say(f"{plan.feature.name} was taken back by {str(plan.verdict.commit)[:10]}")
+        project.say(f"{plan.feature.name} was undone by {str(plan.verdict.commit)[:10]}")
     else:
         project.say(
             f"{plan.feature.name}: session {plan.verdict.session} was accepted at {str(plan.verdict.commit)[:10]}"
@@ -137,9 +137,9 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
         )
     paths = plan.changed.paths
     many = f"{len(paths)} file{'s' if paths[1:] else ''}"
-    project.say(f"Changes {many}: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
+    project.say(f"The undo changes {many}: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
     if not plan.again:
-        project.say(f"{len(plan.tests)} tests go with it.")
+        project.say(f"{len(plan.tests)} tests are removed with the feature.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "next": f"harness undo {what}"}
     facts = _judged(project, plan)
@@ -147,8 +147,8 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
     if plan.again:
         found = replace(found, tests=_coming(plan, facts), files_read=facts.files_read)
     undoing.carry_out(project, found)
-    ends = "It counts as proven again." if plan.again else "It is open again."
-    project.say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    ends = "The feature counts as proven again." if plan.again else "The feature is open again."
+    project.say(f"Undid {plan.what} in commit {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "tests": [*found.tests], "undone": True, "commit": plan.commit, "next": following}
 
@@ -211,7 +211,7 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"
-        raise Refused(f"No commit of {feature.name} is on record here", hint=by_word)
+        raise Refused(f"No accepted commit of {feature.name} is recorded in this project", hint=by_word)
     return verdict
 
 
@@ -223,10 +223,10 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
         raise Refused(f"{feature.name} is skipped", hint=f"harness skip --feature {feature.id} --undo")
     if feature.awaits_person:
         hint = f"harness manual-verify --feature {feature.id}"
-        raise Refused(f"{feature.name} is built again, and awaits a person", hint=hint)
+        raise Refused(f"{feature.name} was built again and waits for manual verification", hint=hint)
     questions.refuse_kept(project.store.state(), feature.id)
     if not project.git.ancestor(str(taken.commit), str(project.git.head())):
-        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+        raise Refused(f"{str(taken.commit)[:10]} is not on this branch", hint="git log --oneline")
     done = selection.finalized(project.store.features())
     if missing := [i for i in feature.depends_on if i not in done]:
         said = f"{feature.name} depends on Feature #{missing[0]}, which is not proven"
@@ -278,13 +278,17 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
         project.say(f"Running the tests of {feature.name}...")
         run = judge.own_tests(feature, plan.commit)
         if run is None or not passed(run):
-            why = f"{feature.test_file} is not there" if run is None else run.problem or "its tests would not pass"
+            why = (
+                f"{feature.test_file} does not exist in the restored commit"
+                if run is None
+                else run.problem or "its tests would not pass"
+            )
             raise VerificationFailed(
-                f"{plan.what} was not taken back: {why}",
+                f"{plan.what} could not be undone: {why}",
                 hint=f"harness run --feature {feature.id}",
                 output=run.output[-4000:] if run else "",
             )
-    project.say(f"Running the whole suite with{'' if plan.again else 'out'} it...")
+    project.say(f"Running the whole suite with{'' if plan.again else 'out'} {plan.feature.name}...")
     facts = judge.suite(plan.commit)
     baseline = project.store.baseline()
     lost = sorted(baseline.passing - facts.passing - set(plan.tests))
@@ -294,10 +298,14 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
     broken = [f.name for f in listed if any(proven.belongs(node, f.test_file) for node in lost)]
     of = f" of {', '.join(broken)}" if broken else ""
     why = (
-        f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
+        f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gave no results: {facts.problem}"
     )
-    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
-    raise VerificationFailed(f"{plan.what} was not taken back: {why}", hint=hint, broken=lost[:20])
+    hint = (
+        f"harness run --feature {feature.id}"
+        if plan.again
+        else "harness undo ITEM  # first undo the work that depends on this"
+    )
+    raise VerificationFailed(f"{plan.what} could not be undone: {why}", hint=hint, broken=lost[:20])
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:

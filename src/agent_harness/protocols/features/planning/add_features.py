@@ -212,7 +212,10 @@ def add(
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError("Checks need a person's look", hint="--verification hybrid  # or --verification manual")
+        raise UsageError(
+            "--automated-check and --manual-check need --verification hybrid or manual",
+            hint="--verification hybrid  # or --verification manual",
+        )
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
@@ -240,7 +243,9 @@ def add(
     project.store.event("feature_added", feature_id=added.id, message=text)
     project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
     if not stubs and not os.path.lexists(project.root / added.test_path):
-        project.say("It is not there yet; a stub is made for pytest alone. Write it, or leave it to the agent.")
+        project.say(
+            "The test file does not exist; stubs are created only for pytest. Write the file or leave it to the agent."
+        )
     for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
     escalation.offer_split(project)
@@ -341,7 +346,7 @@ class NewTestFiles:
         """
         if not self._python:
             raise UsageError(
-                "The tests here are not pytest's: name the feature's test file",
+                "This project does not use pytest: give the feature's test file",
                 hint=f"harness add-feature {shlex.quote(text)} --test-file FILE",
             )
         stem = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "feature"

@@ -94,7 +94,7 @@ def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
 
 def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if os.path.exists(layout.session_state):
-        raise Refused("This project is initialised already", hint="harness run")
+        raise Refused("This project is already initialised", hint="harness run")
     if not git.is_repository or git.head() is None:
         raise UnsafeTree(
             "Only a git repository with a commit can be adopted", hint="git init && git add -A && git commit -m 'Start'"
@@ -106,13 +106,15 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
-        raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
+        raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     dirty = [path for path in repository.dirty_paths(git) if path not in _own_names(layout)]
     if dirty:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     links = [name for name in _own_names(layout) if (root / name).is_symlink()]
     if links:
-        raise Refused(f"{links[0]} is a link; the harness writes only files of the project", hint=f"ls -l {links[0]}")
+        raise Refused(
+            f"{links[0]} is a symbolic link; the harness does not write through links", hint=f"ls -l {links[0]}"
+        )
 
 
 def _own_names(layout: FeatureLayout) -> list[str]:
@@ -183,7 +185,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
         raise Refused(f"The tests could not be run: {why}. {RUNNERS}{left}", hint=AGAIN)
     if not facts.passing and not allow_failing:
         raise Refused(
-            f"No test passes here, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",
+            f"No test passes, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",
             hint=f"make `{project.config.testing.full}` work, then harness init --adopt  (or add --allow-failing)",
         )
     return facts
@@ -209,7 +211,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
-        raise Refused("A session was interrupted, with its work in the folder", hint="harness resume")
+        raise Refused("A session was interrupted; its uncommitted work is still in the folder", hint="harness resume")
     folder = layout.state_dir
     scripts = [name for name, what in initializer.SCRIPTS.items() if _is(name, what, layout)]
     made = [folder, *sorted(glob(f"{escape(folder)}.backup.*")), *(os.path.join(layout.root, name) for name in scripts)]

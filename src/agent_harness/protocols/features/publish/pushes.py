@@ -81,7 +81,9 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
     paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
     project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
     project.store.write_pause({"reason": paused, "at": clock.timestamp()})
-    project.say(f"{paused}\nThe commit is kept on its branch, not pushed. Pull and push by hand, then: harness resume")
+    project.say(
+        f"{paused}\nThe commit stays on its branch, not pushed. Pull and push manually, then run: harness resume"
+    )
     return Published(commit=again.commit, paused=paused)
 
 
@@ -111,7 +113,7 @@ class _Again:
         """
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
-            raise _GivenUp("the branch has no upstream any more")
+            raise _GivenUp("the branch no longer has an upstream")
         git = self._project.git
         target = PushTarget(remote=upstream.remote, branch=upstream.branch, recorded=self._git_config)
         theirs = target.incoming(git, repository.free_ref(git, f"refs/harness/incoming/{self.session}"))
@@ -162,9 +164,9 @@ class _Again:
         held = f"{len(known) - len(lost)} of {len(known)} known tests still pass"
         self._project.say(f"Verifying: checking for regressions after the pull... {word}: {held}")
         if facts.problem:
-            raise _GivenUp(f"the suite gave no report: {facts.problem}")
+            raise _GivenUp(f"the suite gave no results: {facts.problem}")
         if lost:
-            raise _GivenUp(f"the suite fails: {', '.join(sorted(lost)[:3])}")
+            raise _GivenUp(f"tests fail: {', '.join(sorted(lost)[:3])}")
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
@@ -172,7 +174,7 @@ class _Again:
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
-            raise _GivenUp("the branch has moved meanwhile")
+            raise _GivenUp("the branch has moved in the meantime")
         git.update_ref(repository.free_ref(git, f"refs/harness/before-pull/{self.session}"), self.commit)
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
@@ -259,7 +261,7 @@ def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> boo
 def _tell_push(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
     told = (
         f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it was made in Session"
-        f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."
+        f" {under_way.session} and was not accepted when it was pushed. The commit was not removed; please check it."
     )
     project.say(f"Warning: {told}")
     fields: dict[str, Any] = {"remote": remote, "ref": ref, "commit": commit}

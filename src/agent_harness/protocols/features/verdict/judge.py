@@ -123,14 +123,14 @@ class BuiltAlready:
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
-        rows.append(f"Now: {_listed(self.passing)} pass; and on the code before the session they pass too.")
+        rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the code before the session.")
         if self.red_at:
-            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they need this work.")
+            rows.append(f"On the older commit {self.red_at[:10]}, {_listed(self.red)} fail: they need later work.")
         else:
-            rows.append("No older code is known on which they fail: read them before you accept.")
+            rows.append("No older commit is known on which these tests fail: read the tests before you accept.")
         if self.changed:
             rows.append(f"The session also changed {_listed(self.changed)}, which would be accepted with it.")
-        return rows + ([f"Not enough: {self.problem}"] if self.problem else [])
+        return rows + ([f"Insufficient evidence: {self.problem}"] if self.problem else [])
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
@@ -535,7 +535,7 @@ class Judge:
         fixed.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
-        self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
+        self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if not again.reasons:
             asked = self._about_change(under_way, verdict, again, paths)
