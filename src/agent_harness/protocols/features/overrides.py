@@ -100,10 +100,11 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` of a feature by a manual decision; ``how`` is override, manual or takeback and is stored in the
-    feature.
+    """Set a feature's ``passes`` member by a manual decision; ``how`` is override, manual or takeback and is stored
+    with it.
 
-    The tests of a reopened feature leave the baseline, so that later work on the feature may change those tests.
+    The tests of a reopened feature are removed from the baseline, so that later work on the feature may change the
+    tests.
     """
     feature_of(project, feature_id)
     word = "true" if passes else "false"

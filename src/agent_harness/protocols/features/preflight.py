@@ -40,7 +40,7 @@ from agent_harness.verification.protected_files import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Result of a preflight check that passed, with a note."""
+    """Passed preflight check, with an optional note."""
 
     name: str
     note: str = ""
@@ -172,7 +172,7 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Return the budget check with the remaining session and project budgets; raise ``LimitReached`` if no money is
+    """Return a passed budget check whose note gives the remaining budgets; raise ``LimitReached`` if no money is
     left.
     """
     left = cost_rules.available(costs, budgets, feature_id)

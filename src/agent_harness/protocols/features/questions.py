@@ -153,7 +153,7 @@ def letter(option: str) -> str:
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a new question record with its kind, message, options and facts."""
+    """Return a new question record of this kind, with its message, its answer options and further members."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
@@ -179,8 +179,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
     """Return the pending questions, in the order in which they are answered.
 
-    The order: a stored question that stops the runs, a dependency cycle in the current features.json, questions about
-    kept candidates, any other stored question. A stored cycle that no longer exists is not returned.
+    The order is: a stored question that stops the runs, a dependency cycle in the current features.json, questions
+    about kept candidates, any other stored question. A stored cycle that no longer exists is not returned.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -219,9 +219,10 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drop the stored questions that the next session checks again or makes obsolete. Call this before each session.
+    """Drop the stored questions that the next session checks again or makes obsolete. Call this function before each
+    session.
 
-    A question about a large feature stays until it is answered or the feature is done.
+    A question about a large feature stays until the question is answered or the feature is done.
     """
     state = project.store.state()
     asked = state.question
@@ -302,7 +303,7 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the ``--feature`` option for the answer command; empty unless the question keeps a candidate."""
+    """Return the ``--feature`` option for the answer command; an empty text unless the question keeps a candidate."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 

@@ -1,8 +1,8 @@
 """Records of the files of a feature project. Each file has one parser, which accepts values of any type.
 
-A record's attributes are read from the JSON object that it keeps and that is written back. Members that a newer version
-or a person added therefore survive every write, in their order. The classes are plain because `harness status` reads
-them, and importing ``dataclasses`` would take most of its time. Source: features.md sections F, G, H.
+A record keeps the JSON object that was read, and its attributes are views of this object. Members that a newer version
+or a person added therefore survive every write, in their order. The classes are plain because importing ``dataclasses``
+would slow down `harness status`. Source: features.md sections F, G, H.
 """
 
 from agent_harness.kernel.json import number_below
@@ -78,7 +78,7 @@ class Feature:
 
     @property
     def has_id(self) -> bool:
-        """True if the feature's id is a whole number."""
+        """True if the feature has a whole number as its id."""
         return self.id != NO_ID
 
     @property
@@ -474,7 +474,9 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return the user's request if it is an object; an unreadable, non-empty request becomes ``unreadable``."""
+    """Return the user's request if it is a JSON object; ``unreadable`` if it is another non-empty value; otherwise
+    None.
+    """
     return value if isinstance(value, dict) else unreadable if value else None
 
 
@@ -517,7 +519,7 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if the agent reported token counts of 0 and no cost, which means that the cost is unknown."""
+    """Return True if the agent reported only zero tokens and no cost: the real cost is then unknown."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 

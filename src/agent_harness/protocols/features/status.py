@@ -1,6 +1,7 @@
 """Data and text of `harness status`, read from the state files alone, without a lock, within milliseconds.
 
-Source: features.md UAH-053, UAH-054, UAH-438..442, C52. The module's imports must stay cheap.
+The module must import only what `harness status` needs, to start fast. Source: features.md UAH-053, UAH-054,
+UAH-438..442, C52.
 """
 
 import os
@@ -445,7 +446,7 @@ def proven_features(
 ) -> records.FeatureList:
     """Return features.json with ``passes`` set to false for every claim that the harness has not verified.
 
-    A session record that exists only inside the project can remove claims but not add claims.
+    The copy of the session record inside the project is not trusted: it can only remove claims, never add claims.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:

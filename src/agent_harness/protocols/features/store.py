@@ -274,9 +274,9 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder that no agent can write to.
+        """Find or create the state folder outside the project, where no agent can write.
 
-        Return a note for the user if the folder is not the usual one.
+        Return a note for the user if the usual folder cannot be used.
         """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
@@ -400,7 +400,8 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the feature list with ``passes`` only for features that the harness accepted or a person marked.
+        """Return the feature list in which only features that the harness accepted or a person marked have ``passes``
+        true.
 
         An agent can edit features.json. A project without proven.json is trusted as it is.
         """

@@ -205,14 +205,14 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project off so that the user can examine work that the harness rejected (E2)."""
+    """Hand the project to the user, who can then examine work that the harness rejected (E2)."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If the work is correct after all, run: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project off so that the user can fix what a session broke (E3)."""
+    """Hand the project to the user, who can then fix the tests that a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
@@ -254,7 +254,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `harness add-feature` commands that split a feature by the recommended number of steps."""
+    """Return `harness add-feature` commands for smaller features, each with at most the recommended number of steps."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)

@@ -27,7 +27,7 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """Plan of an undo, or of the reversal of an undo."""
+    """Plan for undoing a feature, or for restoring a feature that was undone."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -46,7 +46,7 @@ class UndoPlan:
         return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the members of the plan that the command's result contains."""
+        """Return the part of the plan that goes into the JSON result of `harness undo`."""
         return {
             "feature_id": self.feature.id,
             "again": self.again,

@@ -1,1 +1,1 @@
-"""Creation of features: from a specification, from existing tests, one by one, or planned by an agent."""
+"""Creation of features from a specification, from an existing project, by the user, or by a planning agent."""

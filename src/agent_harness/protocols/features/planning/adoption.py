@@ -123,7 +123,7 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the settings file if there is none; return the created files."""
+    """Write the settings file if the project has none; return the paths of the created files."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))

@@ -109,7 +109,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, open or closed, without pull requests."""
+        """Return every issue with the harness's label, open or closed; pull requests are left out."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")

@@ -56,7 +56,7 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """Return the actions of the pass as one line for the user; ``None`` if there were no actions."""
+        """Return the mirror's actions as one line for the user; ``None`` if no issue was changed."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
@@ -122,7 +122,9 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, without secrets, and with mentions, issue links and HTML comments made inactive."""
+    """Return the text on one line, with secrets removed, and with mentions, issue links and HTML comments made
+    inactive.
+    """
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 

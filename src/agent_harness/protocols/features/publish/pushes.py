@@ -40,12 +40,12 @@ class Published:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of an accepted session: 5 if its push has paused the project, otherwise 0."""
+        """Exit code of an accepted session: 5 if a failed push has paused the project, otherwise 0."""
         return 5 if self.paused else 0
 
 
 class _GivenUp(Exception):
-    """Failure of the retried push; the text is the reason."""
+    """Error for a retried push that failed; the text is the reason."""
 
 
 def after_push(

@@ -134,7 +134,9 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line, with both numbers, for each existing test file that has fewer assertions than before."""
+    """Return one line for each existing test file that has fewer assertions than before, with the old and new
+    numbers.
+    """
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -343,10 +345,10 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Return the ruling on a kept candidate; what the question ``asked`` is about is allowed, and all other rules
-        apply.
+        """Return the ruling on a kept candidate, with the change that the question ``asked`` is about allowed.
 
-        The whole suite always runs. For work that was built before, also return the evidence.
+        All other rules apply, and the whole suite always runs. If the question is about a feature that was built
+        before, also return the evidence.
         """
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
@@ -384,10 +386,9 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Return the verdict on a merge of several proven features, by the whole suite; ``check`` comes from the
-        project port.
+        """Return the verdict of the whole suite on a merge of several proven features; ``check`` describes the merge.
 
-        The red proof and the mutants of each feature were checked when the feature was proven.
+        The red proof and the mutants of each feature are not checked again.
         """
         config = self._project.config
         return judge.judge(
@@ -529,10 +530,10 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return the ruling on work that changes protected files: a question if the changed files are the only problem.
+        """Return the ruling on work that changes protected files: a question to the user if there is no other problem.
 
-        If there are other findings that the agent can fix, the ruling reports both; the user is asked when they are
-        fixed.
+        If there are other findings that the agent can fix, the ruling reports all findings, and no question is asked
+        yet.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
@@ -686,7 +687,7 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """Return the ledger entry for a verdict; the session adds its own data."""
+        """Return the ledger entry for a verdict, without the members that the session adds."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -773,7 +774,7 @@ class Judge:
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the warnings about a candidate, without the findings about protected files."""
+    """Return the warnings of a verdict, without the findings about protected files."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 

@@ -24,7 +24,8 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise an error if a feature is marked as passing that the harness has not accepted and whose tests do not pass.
+    """Raise an error if a feature is marked as passing, but the harness has not accepted the feature and its tests
+    fail.
 
     Raise ``Escalated`` (E9), or ``PreflightFailed`` if the failing tests passed in the baseline and were broken since.
     """
@@ -74,7 +75,7 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Add a feature to proven.json, or remove the feature, because of a manual decision."""
+    """Add a feature to proven.json, or remove a feature from the file, because of a manual decision."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
@@ -171,8 +172,9 @@ class ClaimedChanges:
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the claims and forbidden changes in the agent's features.json; ``after`` is ``None`` if it is
-    unreadable.
+    """Return the claims and forbidden changes in features.json after the agent's work.
+
+    ``after`` is ``None`` if the agent's features.json is unreadable.
     """
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))

@@ -1,4 +1,4 @@
-"""Measurements of code quality: file sizes and lint findings, also for the health score of `harness status`.
+"""Code quality measurements: file sizes and lint findings, also used for the health score of `harness status`.
 
 Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
 """
@@ -152,5 +152,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the sum of lines above the limit over all files; splitting a file reduces the sum."""
+    """Return the number of lines above the limit, summed over all files."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())
