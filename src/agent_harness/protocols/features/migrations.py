@@ -115,7 +115,9 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a backup beside it, add the backup to git's ignore list, and return its name (C46)."""
+    """Copy the state folder to a new backup folder beside it, make git ignore the backup, and return the backup's name
+    (C46).
+    """
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

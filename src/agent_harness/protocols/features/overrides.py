@@ -67,7 +67,9 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from selection, and return the features that stay blocked because they depend on it (C53)."""
+    """Exclude a feature from selection, and return the ids of the open features that depend on the skipped feature
+    (C53).
+    """
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -100,8 +102,8 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set a feature's ``passes`` member by a manual decision; ``how`` is override, manual or takeback and is stored
-    with it.
+    """Set ``passes`` of a feature by a manual decision; ``how`` is override, manual or takeback and is stored in the
+    feature.
 
     The tests of a reopened feature are removed from the baseline, so that later work on the feature may change the
     tests.
@@ -126,8 +128,9 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a manual decision on a feature in the ledger. The entry refers to verdict ``of``, or to the feature's last
-    one.
+    """Record a manual decision on a feature in the ledger.
+
+    The entry refers to the verdict number ``of``; without ``of``, to the last verdict on the feature.
     """
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
@@ -146,7 +149,9 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen several features in one commit, because they are marked as passing but their tests fail (E9)."""
+    """Reopen these features in one commit, because their tests fail although the features are marked as passing
+    (E9).
+    """
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:

@@ -99,9 +99,9 @@ def git_state(
     """Check that HEAD is on a branch, no git operation is in progress, and only ``free_paths`` have uncommitted
     changes.
 
-    The harness itself writes ``free_paths``. The branch must not contain ``state``, the harness's state folder. As
-    ``git.on_dirty`` says, other changes are stashed, untracked files included, or refused. The harness never pops a
-    stash; it prints the command that restores the stash.
+    The harness itself writes ``free_paths``. The branch must not contain ``state``, the harness's state folder.
+    Depending on ``git.on_dirty``, other changes, including untracked files, are stashed or refused. The harness never
+    pops a stash, but prints the command that restores the stash.
     """
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -198,9 +198,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return ``document``, or the content of features.json; raise ``ConfigurationError`` with its defects if it is not
-    valid.
-    """
+    """Return the feature list (``document`` or features.json); raise ``ConfigurationError`` if the list has defects."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:

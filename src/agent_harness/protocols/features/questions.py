@@ -191,7 +191,8 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
     """Return the pending question that a run prints in full.
 
-    The first question if it stops all runs; otherwise, if possible, a question about a feature in ``worked_on``.
+    If the first question stops all runs, the result is the first question. Otherwise, the result is a question about a
+    feature in ``worked_on`` if there is one, else the first question.
     """
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
@@ -209,7 +210,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store the question until it is answered, and log an event; do nothing if the same question is stored already."""
+    """Store the question until it is answered, and log an event; do nothing if an equal question is stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return

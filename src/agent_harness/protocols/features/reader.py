@@ -46,7 +46,7 @@ class FeatureSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return the progress of a live run with several agents as text; None if no such run is live."""
+        """Return the progress of the live run with several agents as text; None if there is no live run."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:

@@ -37,7 +37,7 @@ def number(value: object, otherwise: int = 0) -> int:
 
 
 def amount(value: object) -> float:
-    """Return ``value`` as an amount of money; 0 if it is not a valid amount."""
+    """Return ``value`` as an amount of money; 0 if ``value`` is not a valid amount."""
     return number_below(value, 1e12) or 0.0
 
 
@@ -218,8 +218,8 @@ def percent(part: int, whole: int) -> int:
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return every defect of features.json, one line each, with the feature and the field; an empty list if it is
-    valid.
+    """Return every defect of features.json, one line each, with the feature and the field; an empty list for a valid
+    file.
     """
     from agent_harness.kernel import graph
 
@@ -232,7 +232,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of single entries in features.json, without the defects in their dependencies."""
+    """Return the defects of the entries in features.json, each entry checked alone, without the dependencies."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -474,9 +474,7 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return the user's request if it is a JSON object; ``unreadable`` if it is another non-empty value; otherwise
-    None.
-    """
+    """Return ``value`` if it is a JSON object, ``unreadable`` if it is another non-empty value, and None otherwise."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 

@@ -26,7 +26,7 @@ LOCK_LOOK_SECONDS = 0.1
 def dirty_paths(git: Git) -> list[str]:
     """Return every path that differs from HEAD, without ignored files and without repositories inside the project.
 
-    Git reports such an inner repository as one folder with a final slash, and does not stash or commit its content.
+    Git reports an inner repository as one folder with a final slash, and does not stash or commit its content.
     """
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
@@ -51,9 +51,7 @@ def ignore_always(git: Git, folder: str) -> None:
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the harness's state folder is committed on the branch, since sessions would change and
-    push it.
-    """
+    """Raise ``UnsafeTree`` if the harness's state folder is committed on the branch: a push would publish the state."""
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -171,11 +169,10 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write the files that differ between ``base`` and ``commit`` as they are in ``commit``; ``now`` is the current
-    tree.
+    """Update the files that differ between ``base`` and ``commit`` to their content in ``commit``.
 
-    Raise ``UnsafeTree``, with nothing written, if the current file equals neither version, unless its path is in
-    ``free``, or if an ignored file is in the way. Safe to repeat after a crash.
+    ``now`` is the tree of the current files. Raise ``UnsafeTree``, with nothing written, if a file differs from both
+    ``base`` and ``commit`` and is not in ``free``, or if an ignored file is in the way. Safe to repeat after a crash.
     """
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
@@ -218,7 +215,7 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
     """Store a commit under a new ref, and return the ref's name: the wanted name or a similar one. Safe to repeat.
 
-    If another work tree already uses the wanted name, its ref stays unchanged.
+    If another work tree already uses the wanted name, the ref of the other work tree stays unchanged.
     """
 
     def keep(ref: str) -> str:

@@ -21,9 +21,9 @@ class Choice:
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
     """Return the next feature to work on: the partial feature of ``state``, if there is one (UAH-462).
 
-    Otherwise, take the eligible features: features that a session broke come first (C10), then lower priority values,
-    then lower ids. A feature is eligible if it is open, has no kept candidate, and each of its dependencies is proven
-    or skipped without blocking other features.
+    Otherwise, features that a session broke come first (C10), then lower priority values, then lower ids. A feature is
+    eligible if the feature is open, has no kept candidate, and has no blocking dependency. A dependency blocks unless
+    it is proven, or was skipped after a regression.
     """
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
@@ -44,7 +44,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
     """Return the feature that the user selected; raise ``UsageError`` or ``NothingEligible`` if no session can work on
     it.
 
-    If another feature is unfinished, no other feature can be selected: the unproven commits would be pushed with its
+    If another feature is unfinished, raise ``NothingEligible``: a push of the selected feature would include unproven
     work.
     """
     from agent_harness.errors import NothingEligible

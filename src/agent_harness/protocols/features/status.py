@@ -112,7 +112,7 @@ def what_decides(
 
 
 def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """Return the ids of the features that sessions are working on, or were working on when they were killed."""
+    """Return the ids of the features that sessions are working on, or were working on when the sessions were killed."""
     one = (under_way or {}).get("feature_id")
     claimed = records.json_object(store.claims_of_run().get("items")) or {}
     return {*claimed, *([] if one is None else [str(one)])}
@@ -170,7 +170,7 @@ def several(layout: FeatureLayout) -> str | None:
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that an ended run has left unfinished because a person keeps them."""
+    """Return the features that an ended run did not merge because a person holds these features."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -446,7 +446,7 @@ def proven_features(
 ) -> records.FeatureList:
     """Return features.json with ``passes`` set to false for every claim that the harness has not verified.
 
-    The copy of the session record inside the project is not trusted: it can only remove claims, never add claims.
+    The copy of the session record inside the project is not trusted: the copy can only remove claims, never add claims.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:

@@ -84,7 +84,7 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` reads a costs file that a person has rewritten as YAML that is not JSON.
+        """Open the store. ``read_yaml`` reads a costs.yaml that a person has rewritten in a style other than JSON.
 
         If ``by`` is given, every event contains this name.
         """
@@ -403,7 +403,7 @@ class FeatureStore:
         """Return the feature list in which only features that the harness accepted or a person marked have ``passes``
         true.
 
-        An agent can edit features.json. A project without proven.json is trusted as it is.
+        An agent can edit features.json. If the project has no proven.json, the list is returned unchanged.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}

@@ -225,7 +225,7 @@ def _confirm_rollback(project: Project, asked: Question, _budget: float | None) 
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print the broken tests and the ref of the work that broke them (UAH-402)."""
+    """Print the broken tests, and the rescue ref of the work that broke the tests (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -239,7 +239,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip the large feature, and propose smaller features that replace it (UAH-533)."""
+    """Skip the large feature, and print commands that add smaller features instead (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")

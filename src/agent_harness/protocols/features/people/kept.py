@@ -70,11 +70,12 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore all files of a rescue in the new folder ``to``; without ``to``, restore its changes in the work tree.
+    """Restore all files of a rescue in the new folder ``to``; without ``to``, restore the rescue's changes in the work
+    tree.
 
-    In the work tree, every affected file must be unchanged since before the work; otherwise raise ``UnsafeTree`` and
-    change nothing. ``without`` lists the harness's own files, which are not restored. HEAD, branches and the index stay
-    unchanged.
+    In the work tree, each affected file must be in its state before the rescued work; otherwise raise ``UnsafeTree``
+    and change nothing. ``without`` lists the harness's own files, which are not restored. HEAD, branches and the index
+    stay unchanged.
     """
     found = find(git, ref)
     if to is not None:
@@ -122,7 +123,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rescue's work is based on: the rollback target, or the point where it left the
+    """Return the base commit of the rescue's work: the rollback target, or the commit where the work left the
     branch.
     """
     if found.subject.startswith("Rescued "):

@@ -135,7 +135,9 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, recover its work, and move the project's state aside. The caller asks the user first."""
+    """End the running session, save its work, and move the project's state aside. The caller must ask the user
+    first.
+    """
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})

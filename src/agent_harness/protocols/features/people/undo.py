@@ -105,7 +105,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` refers to if the harness was killed while carrying it out; otherwise ``None``."""
+    """Return the undo that ``what`` refers to if the harness was killed during that undo; otherwise ``None``."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -270,8 +270,8 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
     """Run the suite on the plan's commit and return the result.
 
-    Raise ``VerificationFailed`` if a baseline test would break that is not removed with the feature, or if the own
-    tests of a restored feature do not pass.
+    Raise ``VerificationFailed`` if a baseline test would break, unless the test is removed with the feature. Also raise
+    ``VerificationFailed`` if the tests of a restored feature fail.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:

@@ -1,8 +1,8 @@
 """Addition of features: one by the user, with a failing test stub, or several that an agent plans from a specification.
 
 An agent's plan may only append features and add a new test file for each. The plan is checked, may be repaired in one
-more turn, and is then committed or moved to a rescue ref. If the harness was killed, the next command completes this
-(``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
+more turn, and is then committed or moved to a rescue ref. If the harness is killed before that, the next command
+finishes the step (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
 """
 
 import os

@@ -52,7 +52,9 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Plan the project in ``root`` with an agent; if it is not safe to start, raise an error and change nothing."""
+    """Run an agent that plans the project in ``root``; raise an error and change nothing if the folder is not safe to
+    use.
+    """
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -170,7 +172,7 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Return the project's paths, from its settings file if there is one."""
+    """Return the project's paths, with the names from the settings file if there is one."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -245,7 +247,11 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Add the project's linter to the settings, check them, make the scripts executable, and log Session 0."""
+    """Complete the project files after the agent's turn.
+
+    Add the linter to the settings, check the settings, make the scripts executable, and add the progress entry of
+    Session 0.
+    """
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():

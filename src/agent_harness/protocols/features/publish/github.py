@@ -1,4 +1,4 @@
-"""GitHub issues through PyGithub, with retries where a retry can help; each failure is reported in one line.
+"""GitHub issues through PyGithub, with retries of temporary failures; each failure is reported in one line.
 
 ``Tracker`` is the mirror's interface to an issue tracker. PyGithub comes with the extra ``github`` and is imported only
 when a tracker is created. ``GITHUB_API_URL`` sets another GitHub server; ``GH_TOKEN`` or ``GITHUB_TOKEN`` contains the
@@ -37,7 +37,9 @@ class Tracker(Protocol):
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an issue and return it. If an earlier try got no answer but created the issue, return that issue."""
+        """Create and return an issue; return the existing issue if an earlier try got no answer but had created the
+        issue.
+        """
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
@@ -157,7 +159,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an issue and return it. If an earlier try got no answer but created the issue, return that issue."""
+        """Create and return an issue; return the existing issue if an earlier try got no answer but had created the
+        issue.
+        """
         tries = 0
 
         def ask() -> Issue:

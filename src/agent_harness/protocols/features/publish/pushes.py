@@ -88,7 +88,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second try of one push."""
+    """Second try of one rejected push."""
 
     def __init__(
         self,
@@ -194,7 +194,9 @@ class _Again:
 
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
-"""Push address that the agent's git gets instead of the real one; git's error message shows this text as the reason."""
+"""Push address that replaces the real address for the agent; git's error message shows this text, which is the
+reason.
+"""
 
 LOOK_SECONDS = 20.0
 _ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)

@@ -111,7 +111,7 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence that the feature was built before is incomplete; ``None`` if it is complete."""
+        """Reason why the evidence that the feature was built before is incomplete; ``None`` for complete evidence."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
@@ -226,10 +226,11 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts, and accept allowed package changes after the session.
+        """Record the installed packages before an agent starts; after the session, accept the package changes that are
+        allowed.
 
-        The tests must run with the recorded packages. Other changes that the agent makes to packages are still reported
-        as changes in later sessions, unless ``may_change`` allows them.
+        The tests must run with the recorded packages. Package changes that ``may_change`` does not allow are still
+        reported in later sessions.
         """
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
@@ -334,7 +335,9 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Return the ruling on the claim that the session's feature is done; each step is printed when it ends."""
+        """Return the ruling on the claim that the session's feature is done, and print each verification step when the
+        step ends.
+        """
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -589,7 +592,9 @@ class Judge:
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's result with the base versions of these files, to show why the agent changed them."""
+        """Return the suite's result with the base versions of these files, which shows why the agent changed the
+        files.
+        """
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,
@@ -608,7 +613,7 @@ class Judge:
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
         """Return the evidence that a feature whose tests pass in this verdict was built before the commit ``before``.
 
-        The feature's test file at ``before``, or when the feature was planned, must not have passed: it was a
+        The feature's test file must have failed at ``before``, or when the feature was planned: the file was a
         placeholder. The evidence is better if the current tests fail on the code from when the feature was planned.
         """
         report = verdict.proof.report if verdict.proof else None

@@ -48,7 +48,9 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Verify each of these features from the commit before it was marked; raise ``Escalated`` if one is not proven."""
+    """Verify each of these features from the commit before the feature was marked; raise ``Escalated`` if a feature
+    fails.
+    """
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -63,9 +65,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, if HEAD contains the commit at which they were accepted; otherwise an empty
-    set.
-    """
+    """Return the ids in proven.json if HEAD contains the commit that proven.json names; otherwise an empty set."""
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -102,7 +102,8 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the broken baseline tests, if they explain all failures and some feature is open; otherwise an empty list.
+    """Return the broken baseline tests if these tests explain all failures and some feature is open; otherwise an empty
+    list.
 
     If all features are marked as passing, the user decides what is wrong (E9).
     """

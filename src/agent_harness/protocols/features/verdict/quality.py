@@ -57,9 +57,9 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
     """Return lint findings by code and file from the output of ruff, flake8, pylint, mypy, eslint or rustc.
 
-    W codes are warnings. If the total that the linter prints exceeds the parsed findings, the difference is counted as
-    ``OTHER``. If a linter fails with unknown output, each printed line counts as an error, at least one. File names are
-    relative to ``root`` if the linter prints paths below ``root``.
+    W codes are warnings. If the linter's printed total exceeds the parsed findings, the difference is counted as
+    ``OTHER``. If a linter fails with unknown output, each printed line counts as an error, with a minimum of 1. File
+    names below ``root`` become relative to ``root``.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
