@@ -114,14 +114,14 @@ class BuiltAlready:
         """Reason why the evidence that the feature was built before is incomplete; ``None`` for complete evidence."""
         if self.hollow:
             return self.hollow
-        return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
+        return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
         """Evidence lines for the user, with the ids of the tests."""
         rows = []
         if self.placeholder_at:
-            what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
+            what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file did not exist"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
         rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the code before the session.")
         if self.red_at:
@@ -173,7 +173,7 @@ _CHANGED = {
     True: "how the environment of the tests is set up, reset or looked after",
 }
 _MARKS_BACK = 200  # number of versions of the plan to search
-MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
+MEANT_GREEN = 'a person sets "requires_red": false for a feature whose tests may pass before the work'
 """Advice for a feature whose tests pass from the start, such as a refactoring."""
 
 
@@ -491,12 +491,12 @@ class Judge:
         first = next((f for f in reasons if f.code not in FIXABLE), reasons[0])
         failure = first.message
         if first.code in NOT_RED:
-            failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
+            failure += f" Was {under_way.feature.name} already built? If not, {MEANT_GREEN}."
         elif first.code in PROTECTED and verdict.base:
             path = str(first.data["path"])
             is_new = self._project.git.show(verdict.base, path) is None
-            back = f"Put it back as it was: git checkout {verdict.base[:10]} -- {path}"
-            failure += f" Take it out again: git rm -f -- {path}" if is_new else f" {back}"
+            back = f"Restore the file: git checkout {verdict.base[:10]} -- {path}"
+            failure += f" Remove the file: git rm -f -- {path}" if is_new else f" {back}"
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
@@ -529,7 +529,7 @@ class Judge:
             session=session,
             commit=verdict.candidate,
             base=under_way.base.snapshot.head,
-            details=[*found.lines, f"To avoid this question: {MEANT_GREEN} in {self._project.features_name}."],
+            details=[*found.lines, f"To avoid this question: in {self._project.features_name}, {MEANT_GREEN}."],
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
@@ -550,8 +550,8 @@ class Judge:
             return ruling
         real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)
         told = self._ruling(under_way, replace(again, findings=real))
-        keep = "Where the feature cannot do without that change, keep it: a person is asked when all else holds."
-        return replace(told, failure=f"{told.failure} Beside that: {ruling.failure} {keep}", bent=True)
+        keep = "If the feature needs this change, keep it: the harness asks a person when everything else passes."
+        return replace(told, failure=f"{told.failure} In addition: {ruling.failure} {keep}", bent=True)
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session
