@@ -178,8 +178,10 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's issue: the recorded issue if it has the marker, otherwise the first issue with the
-        marker.
+        """Return the feature's issue: the recorded issue if that issue has the marker, otherwise the first issue with
+        the marker.
+
+        If no issue has the marker, return the recorded issue, if it exists.
         """
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
