@@ -130,104 +130,88 @@ def recovery_tables() -> str:
     """docs/recovery.md: what an interrupted session comes to, and how each unfinished one is handed off."""
     phases = [(row.phase, row.left_behind, row.step.replace("_", " "), row.promise) for row in recovery.RECOVERY]
     endings = [
-        (name, subject_of(each), each.told or "nothing", f"`{each.event}`") for name, each in wip.WORDINGS.items()
+        (name, f"`{(each.subject or 'as configured').strip()}`", each.told or "nothing", f"`{each.event}`")
+        for name, each in wip.WORDINGS.items()
     ]
     return page(
         "src/agent_harness/protocols/features/recovery.py and sessions/wip.py",
         "# Recovery",
-        "Before the harness does anything else in a session, it records the running session outside the project, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`. If the harness dies, the next `harness run` "
-        "finds the record, and takes the step for the recorded phase.",
-        table(("recorded phase", "possible state", "step", "promise"), phases),
-        "`.git/harness/open_session.json` is a copy of the record. The copy may be the only record, because the "
-        "project was moved or copied, or because somebody created the file. Then the session counts as interrupted in "
-        "any phase: its work becomes a WIP commit, and no verdict is carried out. If the copy does not fit the "
-        "project, the harness keeps the copy under another name, and the run continues.",
-        "If somebody moves the branch before a verdict is carried out, the session's commit may no longer fit. Then "
-        "the harness keeps the commit under `refs/harness/unadopted/N`, and the session counts as unfinished.",
+        "The running session is recorded outside the project, in "
+        "`$XDG_STATE_HOME/agent-harness/projects/NAME/open_session.json`, before anything else happens. If the harness "
+        "dies, the next `harness run` finds the record and carries out the step for the recorded phase.",
+        table(("phase", "state after the crash", "step", "result"), phases),
+        "`.git/harness/open_session.json` is a copy of this record. The copy may be the only record, because the "
+        "project was moved or copied, or because somebody wrote the file. In this case, the session counts as "
+        "interrupted in any phase. Its work becomes a WIP commit, and no verdict is carried out. If the copy does not "
+        "match the project, the file is renamed, and the run continues.",
+        "If the branch was moved before a verdict is carried out, the session's commit no longer fits the branch. The "
+        "commit is then kept under `refs/harness/unadopted/N`, and the session counts as unfinished.",
         "## The end of a turn",
-        "During its turn, an agent of `harness run` may change the state of git. Changes to git belong to the "
-        "agent's session or attempt. The rules are the same for feature projects, task lists and the workspaces "
-        "of `--workers` (`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
+        "An agent may change the state of git in its turn. These changes belong to the agent's session or attempt. "
+        "The following rules are the same for feature projects, task lists and the workspaces of `--workers` "
+        "(`session/turn_end.py`). A rescue is a git ref that keeps rolled-back work.",
         table(
             ("state after the turn", "what the harness does"),
             (
                 (
-                    "another branch or no branch is checked out, or the branch was deleted or renamed",
-                    "the harness moves the work to the branch where the turn began, and checks that branch out again",
+                    "Another branch or no branch is checked out, or the branch was deleted or renamed.",
+                    "The work is moved to the original branch, which is checked out again.",
                 ),
                 (
-                    "the commit at which the turn began is no longer in the history",
-                    (
-                        "the harness puts the turn's work, with its contents, on top of that commit. A conflict is "
-                        "rejected"
-                    ),
+                    "The base commit is no longer in the history.",
+                    "The turn's work is applied on top of the base commit. A conflict is rejected.",
                 ),
                 (
-                    "a merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved",
-                    (
-                        "in a task list, the agent may fix the state, otherwise the work goes into a rescue. A "
-                        "feature session is rolled back"
-                    ),
+                    "A merge, rebase, cherry-pick, revert or bisect is unfinished, or a conflict is not resolved.",
+                    "A feature session is rolled back. A task's agent may fix it, else the work goes into a rescue.",
                 ),
                 (
-                    "the project contains another work tree or repository",
-                    "the other work tree or repository stays, but in no commit, and the verdict says so",
+                    "The project folder contains another work tree or repository.",
+                    "The other work tree stays. It is not committed, and the verdict says so.",
                 ),
                 (
-                    "a submodule has changes",
-                    (
-                        "the changes stay. A rollback reports them. An acceptance reports them only if the submodule "
-                        "does not contain them as a commit"
-                    ),
+                    "A submodule has changes.",
+                    "The changes stay. A rollback reports them. An acceptance reports uncommitted changes only.",
                 ),
                 (
-                    "the settings of the repository, or a hook, have changed",
-                    (
-                        "the harness restores the settings or hook, reports the change, and keeps the turn's versions "
-                        "in `.git/harness/left`"
-                    ),
+                    "The repository's git settings or a hook have changed.",
+                    "They are restored, and the change is reported. `.git/harness/left` has the changed files.",
                 ),
                 (
-                    "git settings outside the repository have changed",
-                    "the changes stay. The harness reports each with its old value and the command that restores it",
+                    "Git settings outside the repository have changed.",
+                    "The settings stay. Each is reported with its old value and the command that restores it.",
                 ),
                 (
-                    "git has a new lock that no process holds",
-                    "the harness moves the lock away and reports it",
+                    "Git has a new lock file that no process holds.",
+                    "The lock file is moved away and reported.",
                 ),
                 (
-                    "git cannot read HEAD, the branch, packed-refs or the index",
-                    (
-                        "the harness restores the file, reports the damage, and keeps the damaged file in "
-                        "`.git/harness/left`"
-                    ),
+                    "Git cannot read HEAD, the branch, packed-refs or the index.",
+                    "The damaged file is restored and reported. A copy is kept in `.git/harness/left`.",
                 ),
                 (
-                    "a task list was deleted or damaged, or is now a folder or a symbolic link",
-                    "the harness restores the list, its log and its costs",
+                    "A task list was deleted, damaged, or replaced by a folder or a symbolic link.",
+                    "The list, its log and its costs are restored.",
                 ),
             ),
         ),
-        "The harness keeps a copy of each task list outside the list's folder, in "
-        "`$XDG_STATE_HOME/agent-harness/projects/NAME/`. If all files of a list were deleted, `harness task recover` "
-        "and `harness run` restore that copy, and `harness init` refuses to create an empty list.",
+        "A copy of each task list is kept outside its folder, in `$XDG_STATE_HOME/agent-harness/projects/NAME/`. If "
+        "all files of a list were deleted, `harness task recover` and `harness run` restore that copy, and "
+        "`harness init` refuses to create an empty list.",
         "## Hand-off",
-        "An unfinished session ends with a WIP commit that is never pushed. The next session continues that work.",
-        table(("reason", "commit subject begins with", "text in the progress file", "event"), endings),
+        "An unfinished session ends as a WIP commit that is never pushed. The next session continues it.",
+        table(("reason", "start of the commit subject", "entry in the progress file", "event"), endings),
         "## Task lists",
-        "If a session died and left a task in progress, the state of the work tree selects the step. `validate`: the "
-        "harness runs the validation. If the validation passes, the harness commits uncommitted changes and completes "
-        "the task. If the validation fails, the harness rolls the work back into a rescue and counts a failed attempt. "
-        "`resume`: only the agent can decide, with `harness task recover ID --decide resume|fail`. `fail`: the attempt "
-        "counts as failed.",
-        table(("uncommitted changes", "commits", "checkpoints", "step", "reason"), task_rows()),
+        "If a killed session left a task in progress, the state of the work tree determines the step. `validate`: the "
+        "harness runs the task's validation command. If the command passes, the task is completed, and uncommitted "
+        "changes are committed. Otherwise, the work is rolled back into a rescue, and the attempt counts as failed. "
+        "`resume`: the agent decides, with `harness task recover ID --decide resume|fail`.",
+        table(("uncommitted changes", "commits", "checkpoints", "step", "because"), task_rows()),
         "## Long tasks",
-        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is always "
-        "complete, because the harness replaces the whole file each time. If a worker damaged the checkpoint, the "
-        "harness keeps the damaged file in `evidence/`, and restores the checkpoint from before the run. `lth status` "
-        "shows the row that applies.",
-        table(("lease", "decision in the checkpoint", "is a worker's end missing?", "step", "reason"), slice_rows()),
+        "The table shows the step of the next `lth run` after an interrupted run. The checkpoint file is never "
+        "incomplete, because it is replaced in one step. If a worker damaged the file, a copy is kept in `evidence/`, "
+        "and the checkpoint from before the run is restored. `lth status` shows the row that applies.",
+        table(("lease", "the checkpoint says", "a worker that never ended", "step", "because"), slice_rows()),
     )
 
 

@@ -56,7 +56,7 @@ class Story:
 
     def says_used_up(self, ran: Ran) -> bool:
         """Return True if a person is told that the agent was started too often."""
-        return "none is started before a person agrees" in ran.out
+        return "no agent is started until you allow more" in ran.out
 
     def go_on(self) -> None:
         """A person agrees that it is started as often again."""
@@ -283,7 +283,7 @@ class LongTaskStory(Story):
 
     def says_used_up(self, ran: Ran) -> bool:
         """Slices are counted where the worker that takes the log away does not reach, as starts are."""
-        return super().says_used_up(ran) or "raise workerPolicy.maxSlices in task.json to go on" in ran.out
+        return super().says_used_up(ran) or "raise workerPolicy.maxSlices in task.json to continue" in ran.out
 
     def go_on(self) -> None:
         assert self.person("lth", "record", str(self.root), "--status", "active").code == 0

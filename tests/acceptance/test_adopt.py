@@ -163,7 +163,7 @@ def test_another_runner_than_pytest_is_named_by_a_person(bare: CalcProject) -> N
     assert "harness add-feature 'User can subtract' --test-file FILE" in unnamed.err
     added = bare.harness("add-feature", "User can subtract", "--test-file", "test/sub.test.js")
     assert added.code == 0, added.text
-    assert "stubs are created only for pytest" in added.out
+    assert "let the agent write it" in added.out
     assert not (bare.root / "test/sub.test.js").exists()
 
 

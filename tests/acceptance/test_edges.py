@@ -231,4 +231,7 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     words = ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "gone", *HARNESS, "hooks", "uninstall", "--client", "codex"]
     (tmp_path / "gone").mkdir()
     done = run_process(words, cwd=tmp_path / "gone")
-    assert (done.code, done.err) == (4, "harness: The current folder is gone\nnext: cd to an existing folder\n")
+    assert (done.code, done.err) == (
+        4,
+        "harness: The current folder no longer exists\nnext: cd to an existing folder\n",
+    )

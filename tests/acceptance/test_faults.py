@@ -219,7 +219,7 @@ def test_without_a_way_back_a_person_is_asked(calc: CalcProject) -> None:
     )
     ran = calc.run([turn(*honest(1), sh(forget), usage(1, 1))])
     assert ran.code == 3, ran.text
-    assert "The checkpoint of Session 1 is gone; its work is left as it is." in ran.text
+    assert "The checkpoint of Session 1 was deleted. The session's work stays as it is." in ran.text
     assert "resume --choose" in ran.text
     assert calc.passing() == []
     assert "return a + b" in (calc.root / "src/calc.py").read_text()

@@ -249,7 +249,7 @@ def test_rejecting_a_change_of_protected_files_is_a_rejection(calc: CalcProject)
     assert done.code == 0, done.text
     assert (calc.head, calc.passing()) == (head, [1])
     assert calc.changes(without=("claude-progress.txt",)) == []
-    assert "A person did not take the work of Session 2" in calc.harness("status").out
+    assert "A person rejected the work of Session 2" in calc.harness("status").out
     assert calc.git("show", "refs/harness/rolled-back/2:tests/conftest.py") == AUTOUSE.rstrip()
     assert calc.run([turn(honest(2))]).code == 0
 
@@ -304,8 +304,10 @@ def test_an_older_test_that_only_runs_the_code_now_is_a_question_that_says_so(ca
     ran = calc.run([turn([*implement(2), write(proof_path(1), less), evidence(2), claim(2), commit("Sub")], times=9)])
     assert ran.code == 3, ran.text
     said = "\n".join(asked(calc)["details"])
-    assert f"{proof_ids(1)[0]} asserts nothing any more; it fails only where what it runs raises." in said
-    assert f"No longer there, in a file that may change: {proof_ids(1)[1]}." in said
+    assert (
+        f"{proof_ids(1)[0]} no longer asserts anything; it fails only if the code that it runs raises an error." in said
+    )
+    assert f"Tests removed from a file that may change: {proof_ids(1)[1]}." in said
     assert f"{proof_path(1)} had 2 assertions and has 0." in said
 
 
@@ -385,7 +387,7 @@ def test_work_that_conflicts_with_what_came_since_is_said_to(calc: CalcProject) 
     head = calc.head
     refused = calc.harness("resume", "--choose", "accept-change")
     assert refused.code == 4, refused.text
-    assert "changes the same lines as work that was accepted since" in refused.err
+    assert "changes the same lines as work that was accepted later" in refused.err
     assert (calc.head, calc.changes()) == (head, [])
     assert calc.harness("resume", "--choose", "reject").code == 0
 

@@ -56,6 +56,6 @@ def test_all_of_ours_goes_out_of_a_feature_project_and_its_commits_stay(calc: Ca
     assert (moved / "project/features.json").is_file()
     assert any((moved / "state").rglob("proven.json"))
     assert calc.harness("uninstall", "--yes").code == 4
-    way_back = done.err.rpartition("to have it back: ")[2]
+    way_back = done.err.rpartition("to restore them: ")[2]
     subprocess.run(["sh", "-c", way_back], check=True)
     assert calc.passing() == [1]

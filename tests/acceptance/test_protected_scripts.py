@@ -94,7 +94,7 @@ def test_a_changed_script_is_one_question_and_the_work_is_kept(scripted: CalcPro
     said, other = (of_environment, of_tests) if path in OF_ENVIRONMENT else (of_tests, of_environment)
     assert said in question["message"]
     assert other not in question["message"]
-    assert any(line.startswith(f"{path} is not a session's to change: ") for line in question["details"])
+    assert any(line.startswith(f"A session must not change {path}: ") for line in question["details"])
     assert turns_of(scripted, 2) == 1, "an agent cannot answer it"
     done = scripted.harness("resume", "--choose", "accept-change")
     assert done.code == 0, done.text
@@ -132,7 +132,7 @@ def test_a_feature_that_may_change_a_script_is_not_asked_about(scripted: CalcPro
     ran = scripted.run([turn(work)])
     assert ran.code == 0, ran.text
     assert scripted.passing() == [1, 2]
-    assert "A person has allowed it." in ran.text
+    assert "The user has allowed this change." in ran.text
 
 
 @pytest.mark.exhaustive
@@ -192,7 +192,7 @@ def test_a_cleanup_that_changes_a_script_goes_back_and_says_which(scripted: Calc
     agent = scripted.agent([turn(write("tools/lint.py", "print('fine')\n"), commit("Tidy"))])
     ran = scripted.harness("cleanup", "--agent", agent)
     assert ran.code == 1, ran.text
-    assert "tools/lint.py is not a session's to change" in ran.text
+    assert "A session must not change tools/lint.py" in ran.text
     assert scripted.head == head
 
 
@@ -219,7 +219,7 @@ def test_a_script_of_unfinished_work_reaches_no_more_than_its_agent(scripted: Ca
     assert scripted.run([turn(write("init.sh", plants), append("src/calc.py", "\n\nHALF = 1\n"))]).code == 0
     ran = scripted.run([turn(implement(2), evidence(2), claim(2), commit("Implement sub"))])
     assert ran.code == 3, ran.text
-    assert "Unfinished work changes init.sh" in ran.text
+    assert "init.sh has unaccepted changes" in ran.text
     assert not (programs / "planted").exists()
     assert scripted.harness("resume", "--choose", "accept-change").code == 0
     assert scripted.run([turn(sh("true"))]).code == 0

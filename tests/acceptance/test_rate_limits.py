@@ -28,7 +28,7 @@ def test_a_refused_session_waits_for_its_moment_in_the_clock(calc: CalcProject) 
     ran = calc.harness("run", agent=script)
     assert ran.code == 5, ran.text
     assert "Rate limited" in ran.out
-    assert "next: harness run then, or at once: harness limits clear scripted:" in ran.out
+    assert "next: harness run after that time; to try immediately: harness limits clear scripted:" in ran.out
     assert (calc.state["stuck_count"], calc.state["next_prompt"]) == (0, "continuation")
     assert calc.git("log", "-1", "--format=%s").startswith("WIP:")
     (limit,) = limits(calc)
@@ -121,7 +121,7 @@ def test_who_plans_is_told_too_and_nothing_is_written(bare: CalcProject) -> None
     before = bare.fingerprint()
     ran = bare.harness("init", "--spec", "SPEC.md", agent=spec)
     assert ran.code == 5, ran.text
-    assert "next: harness init --spec FILE then, or at once: harness limits clear " in ran.err
+    assert "next: harness init --spec FILE after that time; to try immediately: harness limits clear " in ran.err
     assert bare.fingerprint() == before
 
 
@@ -138,7 +138,7 @@ def test_a_machine_without_a_seat_ends_a_session_that_may_not_wait(calc: CalcPro
     """SC-40: exit 5, and nothing was changed; nobody is refused by a provider."""
     agent_slot, script = one_agent(), calc.agent([turn(honest(1))])
     ran = calc.harness("run", "--no-wait", agent=script)
-    assert (ran.code, "All 1 agents of this machine are running" in ran.text) == (5, True), ran.text
+    assert (ran.code, "All 1 agent slots of this machine are in use" in ran.text) == (5, True), ran.text
     before = calc.fingerprint()
     again = calc.harness("run", "--no-wait", "--json", agent=script)
     assert (again.code, again.json["error"]["code"]) == (5, "no_room"), again.text
@@ -152,7 +152,7 @@ def test_a_session_waits_for_its_seat_holding_nothing_and_gives_it_back(calc: Ca
     agent_slot = one_agent()
     running = calc.start("run", agent=[turn(honest(1))])
     try:
-        calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
+        calc.wait_until(lambda: "All 1 agent slots of this machine" in calc.started(), "the wait")
         assert calc.harness("skip", "--feature", "6").code == 0
         agent_slot.release()
         assert running.wait(240) == 0, calc.started()
@@ -171,7 +171,7 @@ def test_an_agent_that_plans_waits_for_its_seat_holding_nothing(calc: CalcProjec
     waits = sh(f"touch {on}; while [ ! -e {go} ]; do sleep 0.02; done")
     running = calc.start("add-features", "--spec", str(calc.base / "more.md"), agent=[plan(waits)])
     try:
-        calc.wait_until(lambda: "All 1 agents of this machine" in calc.started(), "the wait")
+        calc.wait_until(lambda: "All 1 agent slots of this machine" in calc.started(), "the wait")
         assert calc.harness("skip", "--feature", "6").code == 0
         agent_slot.release()
         calc.wait_until(on.exists, "the agent at work")
@@ -195,7 +195,7 @@ def test_a_plan_that_waits_ends_with_ctrl_c_and_nothing_is_written(bare: CalcPro
     before = bare.fingerprint()
     running = bare.start("init", "--spec", "SPEC.md", "--json", agent=[turn()])
     try:
-        bare.wait_until(lambda: "All 1 agents of this machine" in bare.started(), "the wait")
+        bare.wait_until(lambda: "All 1 agent slots of this machine" in bare.started(), "the wait")
         running.send_signal(signal.SIGINT)
         assert running.wait(120) == 130, bare.started()
     finally:

@@ -120,7 +120,7 @@ def test_an_undo_is_taken_back_by_its_commit(calc: CalcProject) -> None:
     (event,) = calc.events("feature_brought_back")
     assert (event["feature_id"], event["commit"]) == (2, back["commit"])
     history = calc.harness("undo", first["commit"], "--yes")
-    assert (history.code, "its undo is history" in history.text) == (4, True), history.text
+    assert (history.code, "there is no undo to reverse" in history.text) == (4, True), history.text
 
     again = undone(calc, "2")  # and its undo once more
     assert (again["accepted_at"], calc.passing()) == (back["commit"], [1])
@@ -155,7 +155,7 @@ def test_what_does_not_come_back_as_it_was_stays_away(calc: CalcProject) -> None
 
     calc.put({"tests/conftest.py": "import calc\ncalc.__dict__.pop('mul', None)\n"})
     calc.commit("No mul")
-    refused(mul, 1, "the undo of Feature #3 could not be undone: its tests would not pass")
+    refused(mul, 1, "Could not undo the undo of Feature #3: its tests would not pass")
     calc.put({"tests/conftest.py": "import calc\nif hasattr(calc, 'mul'):\n    del calc.add\n    calc.mul\n"})
     calc.commit("No add beside mul")
     refused(mul, 1, "of Feature #1 would break")
@@ -236,7 +236,7 @@ def test_an_undo_that_was_killed_is_ended_by_the_same_words_or_the_next_command(
             decided += left
             if left and number % 2:
                 told = calc.harness("resume")
-                assert "was interrupted; completing it." in told.text, told.text
+                assert "was interrupted. Completing the undo." in told.text, told.text
                 found = {"commit": calc.head}
             elif ran.killed and not left and calc.head != before:
                 found = {"commit": calc.head}  # killed after all was done
@@ -281,7 +281,7 @@ def test_a_run_ends_the_undo_of_a_task_that_was_killed_and_says_so(tmp_path: Pat
                 following = work.harness("run", "--once", "--agent", work.agent("exit 9\n"))
                 assert following.code in (0, 1), following
                 new = Path(work.layout.progress).read_text().removeprefix(said)
-                assert "was interrupted, and is ended now" in new
+                assert "was interrupted, and is now complete" in new
                 assert "by hand" not in new
             elif work.repo.head == before or left.exists():
                 done = work.harness("undo", what, "--yes", "--json")

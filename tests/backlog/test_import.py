@@ -273,7 +273,7 @@ def test_no_list_takes_the_place_of_a_project(tmp_path: Path) -> None:
     before = calc.fingerprint()
     for more in ((), ("--force",)):
         refused = calc.harness("export", "--to", "tasklist", "--out", "harness-tasks.json", *more)
-        assert (refused.code, "holds a project" in refused.err) == (4, True), refused
+        assert (refused.code, "contains a project" in refused.err) == (4, True), refused
     assert calc.fingerprint() == before
 
 

@@ -24,7 +24,7 @@ def test_what_a_command_may_take_is_told_and_where_nobody_sees_to_it(monkeypatch
     assert (told.state, "of memory" in told.message, "processes and threads" in told.message) == ("ok", True, True)
     monkeypatch.setattr(limits, "held", lambda: False)  # a system that shows no processes
     told = doctor.limits()
-    assert (told.state, told.message.startswith("no limits of memory and processes")) == ("warning", True)
+    assert (told.state, told.message.startswith("no limits on memory and processes")) == ("warning", True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is a disk without room")
@@ -156,7 +156,7 @@ def test_git_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     _, rows = told(repo.path, capsys, monkeypatch)
     assert rows["git lock"]["mend"].startswith("rm ")
     assert rows["identity"]["mend"].startswith("git config --global user.email")
-    assert "commits of the harness are not signed" in rows["signing"]["message"]
+    assert "the harness does not sign its commits" in rows["signing"]["message"]
     lock.unlink()
 
 
@@ -207,9 +207,9 @@ print(json.dumps({{"type": "item.completed", "item": item}}))
     ("trouble", "agent", "state", "says"),
     [
         ("", "codex", "ok", "as the harness does"),
-        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "codex", "wrong", "and the harness at"),
-        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "command:true", "warning", "and the harness at"),
-        ("sys.exit(1)", "codex", "warning", "not proven"),
+        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "codex", "wrong", "but the harness finds it at"),
+        ("os.environ['PATH'] = '/nowhere:/usr/bin:/bin'", "command:true", "warning", "but the harness finds it at"),
+        ("sys.exit(1)", "codex", "warning", "unknown"),
     ],
     ids=["same", "another", "another, not taken", "dead"],
 )
@@ -311,7 +311,7 @@ def test_what_is_safe_is_repaired_and_told_and_the_exit_code_tells_of_what_is_le
     assert [task["title"] for task in json.loads((folder / "harness-tasks.json").read_text())["tasks"]][:1] == ["One"]
     code, rows = told(folder, capsys, monkeypatch)
     assert (code, rows["hooks"]["safe"]) == (0, True)
-    assert "another installation" in rows["hooks"]["message"]
+    assert "another or older harness installation" in rows["hooks"]["message"]
     assert app.main(["doctor", "--fix", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [(each["name"], each["done"]) for each in answer["repaired"]] == [("hooks", True)]

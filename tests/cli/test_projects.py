@@ -193,7 +193,7 @@ def test_that_a_project_was_seen_is_written_once_a_day(tmp_path: Path) -> None:
 def test_without_any_project_the_way_to_one_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert projects(capsys) == []
     assert app.main(["projects"]) == 0
-    assert capsys.readouterr().out == "No project yet. To begin: harness setup\n"
+    assert capsys.readouterr().out == "No projects yet. To begin: harness setup\n"
 
 
 def test_a_path_that_is_no_text_is_no_hindrance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

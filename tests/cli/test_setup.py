@@ -83,11 +83,11 @@ def test_what_is_not_wanted_is_left(here: Path, capsys: pytest.CaptureFixture[st
 def test_on_a_terminal_a_person_is_asked_and_may_say_no(here: Path) -> None:
     words = ["-m", "agent_harness.cli.main", "setup"]
     with pexpect.spawn(sys.executable, words, cwd=str(here), encoding="utf-8", timeout=120) as terminal:
-        terminal.expect("What to make here")
+        terminal.expect("Kind of project to create here")
         terminal.sendline("tasks")
-        terminal.expect("Make a task list in")
+        terminal.expect("Create a task list in")
         terminal.sendline("y")
-        terminal.expect("Without a git repository no attempt can be rolled back.*Make one here")  # FIX-16
+        terminal.expect("Without a git repository no attempt can be rolled back.*Create one here")  # FIX-16
         terminal.sendline("n")
         terminal.expect("repository: without a git repository .*: git init")
         terminal.expect("Register the hooks with claude-code")
@@ -101,7 +101,7 @@ def test_on_a_terminal_a_person_is_asked_and_may_say_no(here: Path) -> None:
 def test_whoever_stops_answering_changes_nothing(here: Path) -> None:
     words = ["-m", "agent_harness.cli.main", "setup"]
     with pexpect.spawn(sys.executable, words, cwd=str(here), encoding="utf-8", timeout=120) as terminal:
-        terminal.expect("What to make here")
+        terminal.expect("Kind of project to create here")
         terminal.send("\x03")
         terminal.expect(pexpect.EOF)
         terminal.close()

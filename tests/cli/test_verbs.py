@@ -126,12 +126,12 @@ SAID = [
     ("task run-step t", "Missing argument '-- CMD...'.", "harness task run-step --help"),
     (
         "task checkpoint t one x",
-        "Invalid value for 'M/N': 'one' is not of the form M/N",
+        "Invalid value for 'M/N': 'one' must be of the form M/N, such as 2/4",
         "harness task checkpoint --help",
     ),
     (
         "task set t a",
-        "Invalid value for 'FIELD=VALUE': 'a' is not of the form FIELD=VALUE",
+        "Invalid value for 'FIELD=VALUE': 'a' must be of the form FIELD=VALUE",
         "harness task set --help",
     ),
     ("task fail t x", f"Missing option '--category'. Choose from: {', '.join(CATEGORIES)}", "harness task fail --help"),

@@ -222,7 +222,7 @@ def test_doctor_proves_the_path_of_commands(client: Client, tmp_path: Path, bent
     done = process.run(words, cwd=tmp_path, env=env, timeout_seconds=120)
     (row,) = [each for each in json.loads(done.output)["checks"] if each["name"] == "codex PATH"]
     assert row["state"] == state, row
-    assert ("finds python3 at /usr/bin/python3, and the harness at" in row["message"]) == bent
+    assert ("finds python3 at /usr/bin/python3, but the harness finds it at" in row["message"]) == bent
     left = {each.name for each in settings.parent.iterdir()}
     assert left - {"tmp"} == {settings.name}  # there it makes its helper programs, at each start
     assert client.island.requests() == []

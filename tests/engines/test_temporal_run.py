@@ -110,7 +110,7 @@ def test_hands_that_are_killed_are_replaced_and_their_work_is_kept(fleet: Callab
     assert len(pids(found, "a")) == 2
     assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
     found.worker("--slots", "1", name="first")
-    until(lambda: "had left is in" in found.log("first"))
+    until(lambda: "its workers left was saved in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
     assert is_kept(found, "out/half-a")
@@ -234,7 +234,7 @@ def test_a_worker_that_is_told_twice_does_not_wait_for_its_agents(fleet: Callabl
     first.terminate()
     until(lambda: "No new jobs" in found.log("first"))
     first.terminate()
-    until(lambda: "Told again" in found.log("first"))
+    until(lambda: "Second signal" in found.log("first"))
     found.worker("--slots", "1", name="second")
     assert first.wait(timeout=90) == 0, found.log("first")
     assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
@@ -264,7 +264,7 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     until(lambda: pids(found, "a"))
     away = found.remote.with_name("away.git")
     found.remote.rename(away)
-    until(lambda: "once more in" in found.log("first"))
+    until(lambda: "trying again in" in found.log("first"))
     first.kill()
     first.wait()
     away.rename(found.remote)
@@ -272,7 +272,7 @@ def test_a_result_that_nobody_pushed_comes_home_when_a_worker_starts_again(fleet
     assert run.wait(timeout=180) == 0, found.log("second")
     assert found.landed() == ["a"]
     found.worker("--slots", "1", name="first")
-    until(lambda: "had left is in" in found.log("first"))
+    until(lambda: "its workers left was saved in" in found.log("first"))
     found.work.add("b", validation="grep -q . out/b")
     assert found.run(WORKS, 1).code == 0
     assert is_kept(found, "out/a")
@@ -287,7 +287,7 @@ def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fl
     until(lambda: pids(found, "a"))
     away = found.remote.with_name("away.git")
     found.remote.rename(away)
-    until(lambda: "once more in" in found.log("first"))
+    until(lambda: "trying again in" in found.log("first"))
     first.kill()
     first.wait()
     away.rename(found.remote)
@@ -306,7 +306,7 @@ def test_a_worker_that_puts_its_folder_in_order_keeps_it_and_leaves_when_told(fl
     hook.unlink()
     found.worker("--slots", "1", name="first")
     assert run.wait(timeout=180) == 0, found.log("first")
-    assert "had left is in" in found.log("first")
+    assert "its workers left was saved in" in found.log("first")
     assert found.landed() == ["a"]
 
 
@@ -318,13 +318,13 @@ def test_a_worker_that_is_told_to_end_does_not_wait_for_a_remote_that_is_away(fl
     until(lambda: pids(found, "a"))
     away = found.remote.with_name("away.git")
     found.remote.rename(away)
-    until(lambda: "once more in" in found.log("first"))
+    until(lambda: "trying again in" in found.log("first"))
     first.terminate()
     assert first.wait(timeout=100) == 0, found.log("first")
     away.rename(found.remote)
     found.worker("--slots", "1", name="first")
     assert run.wait(timeout=180) == 0, found.log("first")
-    assert "had left is in" in found.log("first")
+    assert "its workers left was saved in" in found.log("first")
     assert found.landed() == ["a"]
 
 
@@ -354,11 +354,11 @@ def test_hands_without_room_on_their_disk_begin_nothing(fleet: Callable[..., Fle
     found = fleet(job("a"))
     first = found.worker("--slots", "1", "--places", str(small), name="first", within=mounted)
     run = found.begin(WORKS, 1)
-    until(lambda: "waits, less than 512 MB are free" in found.log("first"))
+    until(lambda: "waiting: less than 512 MB are free" in found.log("first"))
     first.terminate()
     found.worker("--slots", "1", name="second")
     assert run.wait(timeout=180) == 0, (found.log("first"), found.log("second"))
-    assert ": begins (try" not in found.log("first")
+    assert ": started (try" not in found.log("first")
     assert "Traceback" not in found.log("first")
     assert json.loads(_last_object(found.path / "run.log"))["attempts"] == 1
     assert found.landed() == ["a"]
@@ -379,16 +379,16 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
         f'while [ ! -e "{go}" ]; do sleep 0.1; done; {WORKS}',
         2,
     )
-    until(lambda: found.log("scarce").count("begins (try 1)") == 2)
+    until(lambda: found.log("scarce").count("started (try 1)") == 2)
     until(lambda: sum(bool(pids(found, each)) for each in "abc") == 2)
     free.write_text("499")
-    until(lambda: "is returned because memory is short" in found.log("scarce"))
-    until(lambda: found.log("scarce").count("No further job is taken: less than 1000 MB") >= 2)
-    assert found.log("scarce").count(": begins (try") == 2
+    until(lambda: "returned because memory is short" in found.log("scarce"))
+    until(lambda: found.log("scarce").count("No further jobs are accepted: less than 1000 MB") >= 2)
+    assert found.log("scarce").count(": started (try") == 2
     limits = json.loads(found.work.harness("status", "--json").out)["parallel"]["limits"]
     assert limits == [f"{socket.gethostname()}: less than 1000 MB of memory are free"]
     found.worker("--slots", "1", name="roomy")
-    until(lambda: ": begins (try" in found.log("roomy"))
+    until(lambda: ": started (try" in found.log("roomy"))
     until((found.path / "seen").exists)
     free.write_text("1000")
     go.touch()
@@ -396,7 +396,7 @@ def test_a_worker_short_of_memory_takes_no_further_order_and_gives_its_youngest_
     assert found.landed() == ["a", "b", "c"]
     answer = json.loads(_last_object(found.path / "run.log"))
     assert (answer["attempts"], answer["lost"]) == (3, 0), answer
-    assert found.log("scarce").count("is returned because") == 1
+    assert found.log("scarce").count("returned because") == 1
 
 
 def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[..., Fleet]) -> None:
@@ -407,7 +407,7 @@ def test_with_little_memory_a_worker_has_one_order_at_a_time(fleet: Callable[...
     ran = found.run(f'echo begin >> "{log}"; sleep 2; {WORKS}; echo end >> "{log}"', 2)
     assert ran.code == 0, (ran, found.log())
     assert log.read_text().split() == ["begin", "end"] * 2
-    assert "No further job is taken: less than 1000000000 MB of memory are free" in found.log()
+    assert "No further jobs are accepted: less than 1000000000 MB of memory are free" in found.log()
     assert found.landed() == ["a", "b"]
 
 
@@ -526,7 +526,7 @@ def test_what_a_killed_worker_had_spent_comes_home_with_what_it_left(fleet: Call
     first.kill()
     first.wait()
     found.worker("--slots", "1", name="first")
-    until(lambda: "begins (try 2)" in found.log("first"))
+    until(lambda: "started (try 2)" in found.log("first"))
     ran = found.run(agent, 1, "--json")
     assert (ran.code, json.loads(ran.out)["cost_usd"]) == (0, pytest.approx(0.6)), (ran, found.log("first"))
     assert json.loads(found.work.harness("costs", "--json").out)["spent_usd"] == pytest.approx(0.6)
@@ -685,7 +685,7 @@ def test_bad_addresses_and_missing_parts_are_one_line(fleet: Callable[..., Fleet
         (f"{server.url}?priority=9", 2, "between 1 and 5"),
         (f"{server.url}?weight=nan", 2, "between 0.001 and 1000"),
         (f"{server.url}?pool=a&pool=b", 2, "sets an option twice"),
-        (f"{server.url}?pool=a,,b", 2, "a list of different names"),
+        (f"{server.url}?pool=a,,b", 2, "pool must list different names"),
     ]:
         ran = tried(url)
         assert ran.code == code, (url, ran)
@@ -852,7 +852,7 @@ def test_a_worker_without_its_server_goes_on_and_says_so_each_minute(
             worker = found.worker("--slots", "1")
             until(lambda: "workers wait for jobs" in found.log())
             server.kill()
-            away = f"127.0.0.1:{server.port} is away; running jobs go on"
+            away = f"127.0.0.1:{server.port} is unreachable; running jobs continue"
             until(lambda: found.log().count(away) >= 2)
             assert worker.poll() is None
             server.start()

@@ -322,7 +322,7 @@ def test_a_query_reads_well_and_says_when_there_is_more(story: Logs) -> None:
     assert len(done.stdout.splitlines()) == 2
     assert "S3   IMPORTANT feature_completed  Feature #2 (Login) verified" in done.stdout
     assert "--limit 8" in done.stderr
-    assert story.log("query", "nothing of the kind").stdout == "Nothing in the logs fits.\n"
+    assert story.log("query", "nothing of the kind").stdout == "No log row matches.\n"
 
 
 def test_a_session_is_summed_up(story: Logs) -> None:

@@ -98,19 +98,19 @@ def test_public_servers_in_their_own_words(
 @pytest.mark.parametrize(
     ("server", "told"),
     [
-        ({"command": "mine", "config": {"read_only": True}}, "config.read_only cannot be kept: how mine takes it"),
-        ({"command": "mine", "config": {"deep": {"y": 2}}}, "config.deep cannot be kept: how mine takes it is unknown"),
+        ({"command": "mine", "config": {"read_only": True}}, "config.read_only cannot be passed on: unknown setting"),
+        ({"command": "mine", "config": {"deep": {"y": 2}}}, "config.deep cannot be passed on: unknown setting of mine"),
         (
             {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-postgres"], "config": {"read_only": True}},
-            "config.read_only cannot be kept: a statement can leave the read-only transaction",
+            "config.read_only cannot be passed on: a statement can leave the read-only transaction",
         ),
         (
             {"command": "npx", "args": ["@bytebase/dbhub"], "config": {"read_only": True}},
-            "config.read_only cannot be kept: @bytebase/dbhub reads it from its own file",
+            "config.read_only cannot be passed on: @bytebase/dbhub reads it from its own file",
         ),
         (
             {"command": "npx", "args": ["@playwright/mcp"], "config": {"read_only": True}},
-            "config.read_only cannot be kept: @playwright/mcp has no such setting",
+            "config.read_only cannot be passed on: @playwright/mcp has no such setting",
         ),
         (
             {"command": "npx", "args": ["-y", "@anthropic/postgres-mcp"]},
@@ -149,8 +149,8 @@ def test_variables_are_filled_in_wherever_they_stand(tmp_path: Path) -> None:
         ({"args": ["a", "${GONE}"]}, "tools.mcp_servers.x.args needs the variable GONE, which is not set"),
         ({"env": {"A": "${GONE}"}}, "tools.mcp_servers.x.env.A needs the variable GONE"),
         ({"config": {"a": {"b": ["${GONE}"]}}}, "tools.mcp_servers.x.config.a.b needs the variable GONE"),
-        ({"args": ["${NOT-A-NAME}"]}, "'${NOT-A-NAME}' is not the name of a variable"),
-        ({"args": ["${open"]}, "'${open' is not the name of a variable"),
+        ({"args": ["${NOT-A-NAME}"]}, "'${NOT-A-NAME}' is not a valid variable name"),
+        ({"args": ["${open"]}, "'${open' is not a valid variable name"),
     ],
 )
 def test_a_variable_that_is_missing_is_named(server: dict[str, Any], told: str, tmp_path: Path) -> None:

@@ -447,7 +447,7 @@ def test_of_union_files_the_lines_of_both_are_kept_and_variables_win(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--workers", "2", "--feature", "1"), "exclude each other"),
+        (("--workers", "2", "--feature", "1"), "cannot be used together"),
         (("--branch", "main"), "--branch needs --workers"),
         (("--workers", "0"), "--workers"),
     ],

@@ -128,7 +128,7 @@ def test_a_list_that_somebody_breaks_meanwhile_ends_the_run_with_what_is_wrong(t
     made = project(tmp_path, "ham", "egg")
     ran = meanwhile(made, tmp_path, ODD)
     assert (ran.code, "entry 2 of 'features' is not an object" in ran.text) == (6, True), ran.text
-    assert "next: fix it by hand, and commit it: features.json" in ran.text
+    assert "next: fix and commit features.json" in ran.text
     assert "w1 -1" not in ran.text
     made.git("revert", "--no-edit", "HEAD")
     turns = [turn(n, work(n, name, USAGE)) for n, name in ((1, "ham"), (2, "egg"))]

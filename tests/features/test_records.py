@@ -68,7 +68,7 @@ def test_many_steps_are_flagged_and_not_refused() -> None:
         ("medium", 6, "Feature #2 is called medium and has 6 verification steps (medium: at most 5)."),
         ("large", 7, None),
         ("large", 8, "Feature #2 has 8 verification steps (max recommended: 7)."),
-        ("xlarge", 1, "Feature #2 is called xlarge: split it."),
+        ("xlarge", 1, "Feature #2 has the size xlarge. Split the feature."),
         ("huge", 7, None),
         (None, 7, None),
         (["small"], 7, None),

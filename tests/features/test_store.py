@@ -103,7 +103,7 @@ def test_damage_without_a_version_before_is_to_be_mended_by_hand(store: FeatureS
     Path(store.layout.costs).write_text("{")
     with pytest.raises(StateDamaged) as caught:
         store.costs()
-    assert caught.value.hint == "fix it manually: .harness/costs.yaml"
+    assert caught.value.hint == "fix .harness/costs.yaml manually"
 
 
 def test_a_damaged_file_never_replaces_the_good_version_before(store: FeatureStore) -> None:

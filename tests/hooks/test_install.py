@@ -320,7 +320,7 @@ def test_the_command_line_answers_in_json(client: str) -> None:
 
 def test_a_person_hears_that_codex_skips_hooks_which_nobody_trusts() -> None:
     done = CliRunner().invoke(hooks, ["install", "--client", "codex"], catch_exceptions=False)
-    assert "Codex skips these hooks without a word until you have trusted them" in done.output
+    assert "Codex silently skips these hooks until you trust them" in done.output
     assert "--trust" in done.output
 
 

@@ -107,7 +107,7 @@ def test_an_account_may_have_fewer_than_the_machine(tmp_path: Path, monkeypatch:
     said(agents=8, accounts={"x": {"agents": 1}})
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert str(taken("x")).startswith("All agents that x may have are running")
+    assert str(taken("x")).startswith("All agents allowed for x are running")
     other = taken("y")
     assert isinstance(other, HostSlot)
     first.release()
@@ -126,7 +126,7 @@ def test_no_agent_begins_that_would_read_more_than_its_account_may() -> None:
     second = taken("x")  # 1,500 by one, so 3,000 by two: of 5,000 less a tenth
     assert isinstance(second, HostSlot)
     host.note_input("x", 1501)
-    assert str(taken("x")).startswith("Agents of x read all that it may have for now")
+    assert str(taken("x")).startswith("Agents of x have used the input tokens allowed for now")
     assert isinstance(taken("y"), HostSlot)
     assert host.input_since("x", 300) == 3001
     (file,) = (folder / "input").iterdir()
@@ -144,7 +144,7 @@ def test_after_a_refusal_agents_come_back_one_after_the_other() -> None:
     LimitClock().note("x", said="429", retry_after_seconds=0.001)
     first = taken("x")
     assert isinstance(first, HostSlot)
-    assert taken("x") == "Agents of x start one after the other, because it was refused: harness limits"
+    assert taken("x") == "Agents of x start one at a time after a rate limit: harness limits"
     other = taken("y")
     assert isinstance(other, HostSlot)
     LimitClock().forget("x")

@@ -18,7 +18,7 @@ from agent_harness.testing.long_task_project import LongTaskProject, book
 from .test_fallback import codex, policy
 from .test_run import said, start, wait_for
 
-FULL = "All 1 agents of this machine are running; waiting for one: harness limits --host"
+FULL = "All 1 agent slots of this machine are in use; waiting for one: harness limits --host"
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_what_an_account_may_have_holds_back_its_slices(project: LongTaskProject
     host_may(agents=8, accounts={"local-command": {"agents": 1}})
     agent_slot = taken_by_another("local-command")
     answer = project.run("true", "--no-wait").json
-    told = "All agents that local-command may have are running; waiting for one: harness limits"
+    told = "All agents allowed for local-command are running; waiting for one: harness limits"
     assert (answer["decision"], answer["reason"]) == ("wait", told)
     agent_slot.release()
 
@@ -104,7 +104,7 @@ def test_a_slice_that_waits_ends_when_it_is_told_to(project: LongTaskProject, nu
     host_may(agents=1)
     agent_slot, before = taken_by_another(), project.checkpoint
     running = start(project, "touch ran")
-    said(running, "lth: All 1 agents")
+    said(running, "lth: All 1 agent slots")
     running.send_signal(number)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, json.loads(out)["decision"]) == (128 + number, "wait"), err
@@ -131,7 +131,7 @@ def test_who_takes_over_has_the_seat_of_its_own_account(project: LongTaskProject
     environment = {**os.environ, **codex(tmp_path)}
     agent_slot = taken_by_another("local-command")
     running = project.start("run", environment=environment)
-    said(running, "lth: All agents that local-command may have are running")
+    said(running, "lth: All agents allowed for local-command are running")
     assert [each["account"] for each in host.holders()] == ["local-command"]
     agent_slot.release()
     wait_for(running, project.root / "on")

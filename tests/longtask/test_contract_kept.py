@@ -52,7 +52,7 @@ def test_a_worker_cannot_accept_its_own_contract(project: LongTaskProject, words
     project.run(f"{EASY}; {shlex.join(argv(command, str(project.root)))} {rest} 2> said; echo $? > code")
     assert (project.root / "code").read_text() == "1\n"
     said = (project.root / "said").read_text()
-    assert said.startswith(f"lth {command} is a person's decision") and said.count("\n") == 1
+    assert said.startswith(f"lth {command} is a decision for the user") and said.count("\n") == 1
     assert project.lth("next").json["decision"] == "needs-human"
 
 

@@ -137,7 +137,7 @@ def test_a_worker_never_fulfils_a_manual_criterion(tmp_path: Path, worker: str) 
     project.run(f"{worker}\n{LTH} record . --status done", code=1)
     assert [each["criterionId"] for each in project.checkpoint["evidence"] if "criterionId" in each] == ["seen"]
     (check,) = project.lth("verify", code=1).json["checks"]
-    assert check["status"] == "fail" and "only a worker says so" in check["message"], check
+    assert check["status"] == "fail" and "only a worker recorded evidence" in check["message"], check
     if worker is SAYS:
         assert "only a person's evidence counts for: seen" in project.outputs()[0]
     project.lth("evidence", "--type", "review-note", "--criterion-id", "seen", "--status", "passed", code=0)

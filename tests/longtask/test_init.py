@@ -215,7 +215,7 @@ def test_a_command_of_the_fallback_leaves_the_worker_alone(tmp_path: Path) -> No
 
 def test_a_command_that_nobody_takes_is_said(tmp_path: Path) -> None:
     done = LongTaskProject(tmp_path / "new").lth("init", "--worker", "codex", "--command", "make build", code=0)
-    assert "codex-cli does not take --command" in done.err and "--worker local-command runs it" in done.err
+    assert "the worker codex-cli does not use it" in done.err and "use --worker local-command" in done.err
 
 
 def test_a_task_in_the_folder_of_a_deleted_one_begins_anew(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_task_in_the_folder_of_a_deleted_one_begins_anew(tmp_path: Path) -> No
     assert home and (Path(home) / "verdicts.jsonl").exists()
     shutil.rmtree(project.root)
     told = project.lth("init", "--objective", "o", "--criterion", "c", code=0)
-    assert "an earlier task was here; its state is now in" in told.err
-    aside = Path(told.err.partition("its state is now in ")[2].splitlines()[0])
+    assert "the state of an earlier task in this folder was moved to" in told.err
+    aside = Path(told.err.partition("was moved to ")[2].splitlines()[0])
     assert (aside / "verdicts.jsonl").exists() and not os.path.exists(home)
     assert project.run("true").json["status"] == "paused"

@@ -99,7 +99,7 @@ def test_a_limit_that_the_clock_has_lost_is_lifted_all_the_same(project: LongTas
     (told,) = project.lth("next").json["rateLimits"]
     assert told["lift"] == f"lth record {project.root} --status active"
     cleared = run_harness("limits", "clear", str(told["account"]))
-    assert cleared.returncode == 0 and b"If a long task waits for it, that is due again." in cleared.stdout
+    assert cleared.returncode == 0 and b"A long task that waits for" in cleared.stdout
     assert due(project) == "run"
 
 
@@ -172,7 +172,7 @@ def test_a_limit_that_ends_too_late_to_wait_for_is_said(project: LongTaskProject
     told = done.json["classification"]["toldUntil"]
     until = done.json["classification"]["blockedUntil"]
     assert told[:10] == from_now(40 * 86_400)[:10] and until[:10] == from_now(31 * 86_400)[:10]
-    assert f"limit until {told} (will ask again at {until})" in done.err
+    assert f"rate-limited until {told} (will ask again at {until})" in done.err
     (shown,) = project.lth("next").json["rateLimits"]
     assert shown["toldUntil"] == told
     assert f"{told} (will ask again at " in project.lth("status").out

@@ -71,7 +71,7 @@ def test_row_14_a_checkpoint_of_somebody_else_is_neither_read_nor_written(
     (project.root / "checkpoint.json").symlink_to(elsewhere / "checkpoint.json")
     before = (elsewhere / "checkpoint.json").read_bytes()
     for words in (*WRITING, *LOOKING, ["next"], ["validate"]):
-        refused(project, words, "checkpoint.json is a link that leads out of the task, or nowhere")
+        refused(project, words, "checkpoint.json is a symbolic link to a path outside the task, or to no file")
     assert (elsewhere / "checkpoint.json").read_bytes() == before
 
 

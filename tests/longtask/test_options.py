@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_written_is_one_line(project: LongTaskProject) 
     command = [sys.executable, "-m", "agent_harness.cli.lth", "next", str(project.root)]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (1, b"The answer cannot be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, b"Cannot write the answer: No space left on device\n")
 
 
 def test_a_value_that_is_no_text_is_refused(project: LongTaskProject) -> None:

@@ -30,7 +30,7 @@ def printed(project: LongTaskProject, *words: str) -> str:
 )
 def test_the_line_of_cron(project: LongTaskProject, every: str, when: str) -> None:
     told, line = printed(project, "--print", "cron", "--every", every).splitlines()
-    assert told.startswith("# crontab -e")
+    assert told.startswith("# run crontab -e")
     assert line.startswith(f"{when} PATH=")
     command = line.removeprefix(f"{when} ").replace("\\%", "%")
     words = shlex.split(command)
@@ -82,9 +82,9 @@ def test_the_units_of_systemd_run_the_same_command(project: LongTaskProject) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--print", "cron", "--every", "7m"), "cron cannot express every 7m"),
-        (("--print", "cron", "--every", "60m"), "cron cannot express every 60m"),
-        (("--print", "cron", "--every", "2d"), "cron cannot express every 2d"),
+        (("--print", "cron", "--every", "7m"), "cron cannot run a command every 7m"),
+        (("--print", "cron", "--every", "60m"), "cron cannot run a command every 60m"),
+        (("--print", "cron", "--every", "2d"), "cron cannot run a command every 2d"),
         (("--print", "cron", "--every", "soon"), "--every must be a time span, got 'soon'"),
         (("--every", "10m"), "--print needs cron or systemd"),
         (("--print", "launchd"), "--print needs cron or systemd"),

@@ -107,7 +107,7 @@ def test_a_connection_that_broke_is_tried_again_and_a_line_of_shell_is_not(
     script = "echo x >> tries; test $(wc -l < tries) -ge 2 || { echo 'Error: Connection reset by peer' >&2; exit 1; }"
     env = program(tmp_path / "bin", "codex", script)
     done = project.lth("run", "--worker", "codex", env=env, code=0)
-    assert "the provider did not serve the worker" in done.err
+    assert "the provider refused the request of the worker" in done.err
     (tmp_path / "repo/tries").unlink()
     project.run(script, "--cwd", str(tmp_path / "repo"), code=1)
     assert (tmp_path / "repo/tries").read_text() == "x\n"

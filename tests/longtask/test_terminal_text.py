@@ -29,7 +29,7 @@ def at_terminal(project: LongTaskProject, command: str, *words: str) -> list[str
         ("run", (*WORKS, "--dry-run"), "command:    echo fine", "lth run"),
         ("tick", ("--dry-run",), "Continue exactly one bounded slice.", "lth run"),
         ("verify", (), "fail:       it-works: no evidence is linked to this criterion", "lth run"),
-        ("health", (), "pass:       task-contract: demo loads", "lth status"),
+        ("health", (), "pass:       task-contract: demo is valid", "lth status"),
         ("summary", (), "status:     active", "lth next"),
         ("tail", (), "events:     the last 0 of demo", "lth summary"),
         ("rescue", (), "points:     0", "lth status"),

@@ -146,7 +146,7 @@ def test_items_without_end_are_bounded_together(tmp_path: Path) -> None:
     """The agent renames its task, or adds one after the other."""
     for number in range(ITEMS_WORTH):
         StartCount(f"{tmp_path}", f"task-{number}", most=1).begin(None)
-    with pytest.raises(StartsUsedUp, match=f"started {ITEMS_WORTH} times since a person last looked"):
+    with pytest.raises(StartsUsedUp, match=f"started {ITEMS_WORTH} times since you last allowed more starts"):
         StartCount(f"{tmp_path}", "one-more", most=1000).begin(None)
 
 

@@ -35,8 +35,8 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     """The run says the command; the work comes out of its rescue, is judged, and committed with the other script."""
     work = project(tmp_path)
     said = refused(work)
-    assert "env.sh proves this task and was there before it began, but line 2: 'LANG=C' is new" in said
-    assert "a person takes it as it is by: harness task accept a env.sh" in said
+    assert "env.sh proves this task and existed before the work began, but line 2: 'LANG=C' is new" in said
+    assert "to accept this work as it is: harness task accept a env.sh" in said
     assert any("harness task accept a env.sh" in line for line in work.log())
     assert work.repo.status() == []
     done = work.harness("task", "accept", "a", "env.sh")
@@ -61,7 +61,7 @@ def test_refused_work_is_taken_by_a_persons_word(tmp_path: Path) -> None:
     [
         (CHANGES, "other.sh", 1, "env.sh proves this task"),
         (CHANGES.replace("done", "half"), "env.sh", 1, "the check of a failed"),
-        ("true\n", "env.sh", 4, "No work on a waits in a rescue"),
+        ("true\n", "env.sh", 4, "No work on a is saved in a rescue"),
     ],
 )
 def test_only_what_is_allowed_differs_and_the_rest_is_judged(
@@ -124,7 +124,7 @@ def test_an_init_script_that_an_agent_has_changed_is_put_back_and_kept(tmp_path:
     assert (script.read_text() if script.exists() else None) == before
     assert before is None or script.stat().st_mode & 0o777 == 0o755
     assert (work.repo.path / ".harness/harness-init-a.sh").read_text() == "#!/bin/sh\ntouch ran\n"
-    assert any("harness-init.sh was changed while an agent worked" in line for line in work.log())
+    assert any("harness-init.sh was changed while an agent was working" in line for line in work.log())
 
 
 @pytest.mark.scenario

@@ -110,7 +110,7 @@ def test_the_same_worker_gets_the_same_task_again_when_its_lease_is_unreadable(p
 
 def test_a_worker_that_holds_a_task_gets_no_second_one(project: TaskListProject) -> None:
     project.claim()
-    assert "you hold a" in refused(project, Busy, task_id="b").message
+    assert "you already have a in progress" in refused(project, Busy, task_id="b").message
     assert claim.claim(project.worker(), "a")["resumed"]
 
 

@@ -269,7 +269,7 @@ def test_a_person_makes_and_fills_a_list(tmp_path: Path) -> None:
     ran = project.harness("init", ".")
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out.splitlines()[-1].startswith("next: harness add")
-    assert "Kept as it was" in project.harness("init", ".").out
+    assert "Not changed: " in project.harness("init", ".").out
     found = verb(project, "add", "One", "--priority", "P0", "--validate", "true", "--timeout", "5", "--json")
     assert (found["task_id"], found["task_ids"]) == ("task-001", ["task-001"])
     ran = project.harness("add", "Two", "--depends", "task-001", "--max-attempts", "2", "--cleanup", "make clean")
@@ -439,7 +439,7 @@ def test_nothing_in_the_file_steers_the_terminal_of_a_person(project: TaskListPr
 
 
 def test_pause_resume_and_the_marker(project: TaskListProject) -> None:
-    assert project.harness("activate").out.startswith("Hooks act here.")
+    assert project.harness("activate").out.startswith("Hooks are on in this project.")
     assert verb(project, "deactivate", "--json")["was_active"]
     assert project.harness("pause", "I look").out == "Paused.\nnext: harness resume\n"
     assert project.harness("status", "--json").json["paused"]
@@ -477,8 +477,8 @@ def test_on_a_terminal_add_asks_for_what_was_not_given(project: TaskListProject)
             ("Priority", "P7"),
             ("Priority", "P0"),
             ("Depends on", "task-001"),
-            ("Command that proves it", "pytest -q"),
-            ("Seconds", ""),
+            ("Command that checks the task", "pytest -q"),
+            ("Time limit", ""),
         ):
             terminal.expect(question)
             terminal.sendline(answer)

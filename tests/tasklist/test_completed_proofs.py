@@ -103,10 +103,10 @@ def test_what_breaks_a_task_unseen_is_found_at_the_end_of_the_run_and_who_did_it
     work = broken_unseen(tmp_path)
     ran = work.harness("run", "--agent", work.agent(BREAKS_UNSEEN))
     assert (ran.code, work.statuses()) == (3, ["failed", "completed", "completed"]), ran
-    assert "needs you  a is not proven any more: b broke it" in ran.out
+    assert "needs you  a is no longer proven: b broke it" in ran.out
     assert "harness task reset a, or: harness undo b" in ran.out
     assert "proven     2 in this run: b, c; 2 of 3 in all" in ran.out
-    assert "a is not proven any more: b broke it" in work.harness("status").out
+    assert "a is no longer proven: b broke it" in work.harness("status").out
     assert "REJECTED broken_later: a later change broke it" in work.harness("why", "a").out
     assert work.harness("task", "reset", "a").code == 0
     again = work.harness("run", "--agent", work.agent("echo 'def old(): return 1' >> lib.py"))
@@ -120,7 +120,7 @@ def test_at_the_end_what_the_last_task_has_asked_already_is_not_asked_again(
     work = project(tmp_path, job("a"), job("b"), job("c", depends_on=needs))
     ran = work.harness("run", "--agent", work.agent(WRITES))
     assert (ran.code, work.statuses()) == (0, ["completed"] * 3), ran
-    assert ("Asking the proofs of 2 completed tasks once more." in ran.out) == asked
+    assert ("Running the checks of 2 completed tasks again." in ran.out) == asked
 
 
 @pytest.mark.scenario
@@ -140,5 +140,5 @@ def test_a_landing_that_breaks_another_one_and_is_not_fixed_is_told_as_that(tmp_
     assert ran.code == 3, ran
     assert work.task("a").status != "completed"
     assert f"main at {head[:10]} does not prove a: the landing of b broke it, and is not fixed" in ran.out
-    assert "needs you  a is not proven any more: b broke it" in ran.out
+    assert "needs you  a is no longer proven: b broke it" in ran.out
     assert "git revert" in work.harness("status").out

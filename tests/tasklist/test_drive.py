@@ -51,7 +51,7 @@ def test_it_goes_on_until_the_list_is_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "client", "words", "code", "count", "said"),
     [
-        ({}, "echo x >> starts; exit 7", (), 1, 3, "moved nothing"),
+        ({}, "echo x >> starts; exit 7", (), 1, 3, "made no progress"),
         ({}, "echo x >> starts; exit 130", (), 130, 1, "Interrupted"),
         ({}, "echo x >> starts", ("--times", "2"), 9, 2, "2 times"),
         ({"halt": {"category": "CONFIG", "message": "mend it"}}, "echo x >> starts", (), 3, 0, "mend it"),
@@ -106,7 +106,7 @@ def test_a_client_whose_account_is_refused_is_not_started_before_a_person_says_s
         running = subprocess.Popen(command, cwd=project.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
         until = time.monotonic() + 120
-        while "Waiting; Ctrl-C ends it." not in (tmp_path / "out").read_text():
+        while "Waiting; press Ctrl-C to stop." not in (tmp_path / "out").read_text():
             assert time.monotonic() < until and running.poll() is None
             time.sleep(0.05)
         assert project.harness("pause").code == 0
@@ -125,7 +125,7 @@ def test_a_client_has_a_seat_and_waits_for_it(tmp_path: Path) -> None:
     client = "touch on; while [ ! -e go ]; do sleep 0.02; done"
     with project.start("drive", "--times", "1", "--", "sh", "-c", client) as running:
         assert running.stdout
-        assert any("All 1 agents of this machine" in line for line in running.stdout)
+        assert any("All 1 agent slots of this machine" in line for line in running.stdout)
         assert not (project.root / "on").exists()
         agent_slot.release()
         until = time.monotonic() + 60

@@ -52,7 +52,7 @@ def test_a_forged_check_is_not_believed(tmp_path: Path, isolation: str | None) -
     project.repo.write("check.sh", "exit 0\n")
     head = project.repo.head
     error = refused(worker)
-    assert "check.sh proves this task and was there before it began, but line 1: 'grep -q done" in error.message
+    assert "check.sh proves this task and existed before the work began, but line 1: 'grep -q done" in error.message
     assert "validation.may_change" in error.message
     assert error.data["tail"] == error.data["reasons"]
     assert (project.task().status, project.repo.head) == ("in_progress", head)
@@ -110,7 +110,7 @@ def test_a_folder_without_git_has_the_guard_too(tmp_path: Path) -> None:
         verbs.complete(worker, "a")
     (project.root / "check.sh").unlink()
     (project.root / "check.sh").symlink_to("/bin/true")
-    with pytest.raises(VerificationFailed, match=r"check.sh proves this task .* it is a link now"):
+    with pytest.raises(VerificationFailed, match=r"check.sh proves this task .* it is now a symbolic link"):
         verbs.complete(worker, "a")
     (project.root / "check.sh").unlink()
     with pytest.raises(VerificationFailed, match=r"check.sh proves this task .* it was deleted"):
@@ -176,7 +176,8 @@ def test_it_fails_there_and_passes_here(tmp_path: Path) -> None:
     error = refused(worker)
     assert error.message == (
         "the check of task-001 failed: The command fails in a checkout of the work (exit 1) and passes in the "
-        "folder; what is ignored here is not there: data. Commit what it needs, or let it run in the folder: "
+        "project folder; the checkout lacks ignored files: data. Commit the files that it needs, or run it in the "
+        "project folder: "
         "session_config.isolation: in_place in harness-tasks.json"
     )
 
@@ -229,19 +230,19 @@ def test_a_command_that_passed_before_is_named_everywhere(tmp_path: Path, isolat
     project.repo.write("work.txt", "done\n")
     done = verbs.complete(worker, TASK)
     assert (done["status"], done["proof"]["red_before"]) == ("completed", "green")
-    told = "WARN [task-001] validation: it passed on the code before as well, so that it proves nothing"
+    told = "WARN [task-001] validation: the check already passed on the base commit, so it proves nothing"
     assert any(told in line for line in project.log())
     found = status.read(project.layout)
     assert (found["green_before"], found["tasks"][0]["proof"]["red_before"]) == ([TASK], "green")
-    assert found["checked"] == {TASK: "it passed before the work as well"}
-    assert any("not proven: task-001: it passed before the work" in line for line in status.lines(found))
+    assert found["checked"] == {TASK: "it already passed before the work"}
+    assert any("not proven: task-001: it already passed before the work" in line for line in status.lines(found))
 
 
 def test_a_command_that_passed_before_can_be_refused_or_passed_over(tmp_path: Path) -> None:
     project = made(tmp_path, command="true", requires_red="reject")
     worker = project.hold()
     project.repo.write("work.txt", "done\n")
-    assert "passed on the code before as well" in refused(worker).message
+    assert "passed on the base commit" in refused(worker).message
     raw = files.read_json(project.layout.tasks)
     raw["session_config"]["requires_red"] = "off"
     files.write_json(project.layout.tasks, raw)
@@ -255,7 +256,7 @@ def test_a_pass_on_record_keeps_what_it_said_of_the_code_before(tmp_path: Path) 
     assert verbs.validate(worker, TASK)["red_before"] == "green"
     done = verbs.complete(worker, TASK)
     assert (done["validation"], done["proof"]) == (None, {"where": "worktree", "red_before": "green"})
-    assert len([line for line in project.log() if "passed on the code before" in line]) == 1
+    assert len([line for line in project.log() if "passed on the base commit" in line]) == 1
 
 
 def test_no_checkout_and_no_private_ref_is_left(tmp_path: Path) -> None:
@@ -299,4 +300,4 @@ def test_what_proves_a_later_task_is_not_free_while_another_one_is_worked_on(
     answer = verbs.validate(worker, TASK)
     assert answer["result"] == ("PASS" if may_change else "FAIL"), answer
     if not may_change:
-        assert "check.sh proves another task of the list and was there before it began" in answer["reasons"][0]
+        assert "check.sh proves another task of the list and existed before the work began" in answer["reasons"][0]

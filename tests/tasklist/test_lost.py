@@ -66,7 +66,7 @@ def test_the_stop_hook_names_the_way_out(lost: TaskListProject) -> None:
 def test_without_a_good_backup_a_person_is_asked(lost: TaskListProject) -> None:
     """Nothing is made up (tasklist.md 8)."""
     Path(lost.layout.backup).write_text("{ half")
-    for words, hint in (("status", "no backup"), ("init .", "to begin anew: rm ")):
+    for words, hint in (("status", "no backup"), ("init .", "to start a new list: rm ")):
         ran = lost.harness(*words.split(), "--json")
         assert (ran.code, hint in ran.json["error"]["hint"]) == (6, True), ran
     ran = lost.harness("task", "recover")
@@ -90,7 +90,7 @@ def test_a_list_of_which_nothing_is_left_in_the_folder_comes_back_from_its_copy(
     shutil.rmtree(repo.path)
     again = Repo.with_files(tmp_path / "app", {"app.py": "two\n"})
     made = run_in_process(main.main, "harness", "init", ".", cwd=again.path)
-    assert made.code == 0 and "An earlier list was here; its state is now in " in made.out
+    assert made.code == 0 and "An earlier task list was here; its state is now in " in made.out
     aside = Path(made.out.partition("its state is now in ")[2].splitlines()[0].rstrip("."))
     assert (aside / "starts.jsonl").exists() and not (home / "starts.jsonl").exists()
     assert run_in_process(main.main, "harness", "status", "--json", cwd=again.path).json["tasks"] == []

@@ -192,7 +192,7 @@ def test_a_dry_run_explains_each_pick_and_changes_nothing(tmp_path: Path) -> Non
     why = {each["item"]: each["reason"] for each in told["waits"]}
     assert why["b"] == "it waits for a: both say that they change src/*"
     assert why["d"] == "it waits for a free slot"
-    assert why["e"] == "it needs a, which has not landed"
+    assert why["e"] == "it needs a, which is not merged yet"
     text = work.harness("run", "--workers", "2", "--dry-run", "--max-cost", "3").out
     for said in ("w1  a: Title of a (next in order", "b: it waits for a", "$3.00", "20 ports", "No changes made."):
         assert said in text

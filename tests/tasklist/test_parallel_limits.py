@@ -88,7 +88,7 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
         (gate,) = answer(work, "limits")["gates"]
         assert (gate["account"], gate["size"], gate["most"], gate["working"]) == (account, 2, 4, 2)  # halved once
         assert f"{account}: 2 agents at work; since it was refused 2 of 4 may be" in work.harness("limits").out
-        why = f"All agents that {account} may have are running"
+        why = f"All agents allowed for {account} are running"
         until(lambda: f"  {why}" in work.harness("status").out)
         assert [each.partition(";")[0] for each in answer(work, "status")["parallel"]["limits"]] == [why]
         (noted.folder / "go").touch()
@@ -104,7 +104,7 @@ def test_agents_that_are_refused_at_once_are_one_refusal_and_come_back_fewer(tmp
     assert (most, at_work) == (2, 0)
     assert work.statuses() == ["completed"] * 4
     assert [work.task(each).attempts for each in names] == [1] * 4
-    assert f"All agents that {account} may have are running" in told
+    assert f"All agents allowed for {account} are running" in told
 
 
 @pytest.mark.scenario
@@ -166,7 +166,7 @@ def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
     agent_slot = host.take(host.AGENTS, {"project": "another", "item": "x"})
     assert agent_slot
     refused = work.harness("run", "--no-wait", "--agent", agent, NOTES=str(noted.folder))
-    assert (refused.code, "All 1 agents of this machine are running" in refused.out) == (5, True), refused
+    assert (refused.code, "All 1 agent slots of this machine are in use" in refused.out) == (5, True), refused
     with work.start("run", "--agent", agent, NOTES=str(noted.folder)) as process:
         until(lambda: answer(work, "status")["now"])
         agent_slot.release()
@@ -177,7 +177,7 @@ def test_a_plain_run_is_counted_and_waits_for_a_seat(tmp_path: Path) -> None:
         assert f"{work.root}: harness run ({holder['account']}, process" in work.harness("limits", "--host").out
         (noted.folder / "go").touch()
         told, _ = process.communicate(timeout=120)
-    assert (process.returncode, told.count("All 1 agents of this machine")) == (0, 1), told
+    assert (process.returncode, told.count("All 1 agent slots of this machine")) == (0, 1), told
     assert work.statuses() == ["completed"] * 2
     assert host.holders() == []
 

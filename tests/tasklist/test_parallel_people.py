@@ -136,7 +136,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
         "budget": {"spent": 1.5, "reserved": 0.25, "limit": 10.0},
         "hands": {"have": 4, "busy": 1},
         "parked": [{"item": "c", "reason": "landing_failed"}],
-        "limits": ["All 8 agents of this machine are running", 7],
+        "limits": ["All 8 agent slots of this machine are in use", 7],
     }
     shown.write_text(json.dumps(record))
     assert answer(work, "status")["parallel"]["alive"] is False
@@ -148,7 +148,7 @@ def test_status_shows_what_a_dead_run_was_at_and_reads_it_as_nobodys_word(tmp_pa
     assert "To land: b held (attempt 2)" in said
     assert "harness queue release b" in said
     assert "Waits for a person: c (landing_failed)" in said
-    assert "  All 8 agents of this machine are running" in said
+    assert "  All 8 agent slots of this machine are in use" in said
     assert "agent at work." not in said
     shown.write_text(json.dumps(record | {"owner": owner.current().as_record()}))
     assert work.harness("status").out.startswith("list: 0 of 1 proven. 1 agent at work.\n")
@@ -219,7 +219,7 @@ def test_all_runs_of_a_machine_share_its_agents_and_death_gives_them_back(tmp_pa
                 until(lambda: others.begun)
                 others.open("x")
                 said, _ = waiting.communicate(timeout=120)
-                assert (waiting.returncode, "All 1 agents of this machine" in said) == (0, True), said
+                assert (waiting.returncode, "All 1 agent slots of this machine" in said) == (0, True), said
         gates.open("a", "b")
         again = one.harness("run", "--workers", "2", "--agent", one.agent(WAITS), GATES=str(gates.folder))
         assert (again.code, one.statuses()) == (0, ["completed"] * 2), again
@@ -439,7 +439,7 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
             until(lambda: (notes / "a").exists() and (notes / "b").exists() and len(at_work()) == 2)
             slots = at_work()
             for given, code, said in (
-                ((), 4, "several agents are running; name the one that gets the message: w"),
+                ((), 4, "several agents are running; select the agent that gets the message: w"),
                 (("--to", "w9"), 2, f"no running agent or item w9; there: {slots['a']} (a), {slots['b']} (b)"),
             ):
                 refused = work.harness("say", *given, "Use SQLite.")

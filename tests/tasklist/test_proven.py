@@ -87,7 +87,7 @@ def test_a_proof_that_was_swapped_before_the_claim_is_put_back(tmp_path: Path) -
     assert (task["validation"]["command"], "may_change" in task["validation"]) == ("test -e one", False)
     ran = project.harness("task", "complete", "task-001", "--session", "s", "--token", claimed.json["token"])
     assert ran.code == 1, ran
-    assert "put back: test -e one" in (project.root / "harness-progress.txt").read_text()
+    assert "restored to: test -e one" in (project.root / "harness-progress.txt").read_text()
     assert project.harness("task", "release", "task-001", "wrong proof", "--session", "s").code == 0
     assert project.harness("task", "set", "task-001", "validation.command=test -e two").code == 0
     assert "validation.command was: test -e one" in (project.root / "harness-progress.txt").read_text()
@@ -107,7 +107,7 @@ def test_what_is_proven_where_the_state_folder_cannot_be_written_is_said_and_pro
     words = ("task", "complete", "task-001", "--session", "s", "--token", claimed.json["token"])
     done = project.harness(*words, **sandbox)
     assert done.code == 0, done
-    assert "A session that can use it proves the task once more." in done.json["warning"]
+    assert "A session that can use that folder proves the task again." in done.json["warning"]
     assert project.harness("status", "--json").json["unproven"] == ["task-001"]
     assert project.harness("session", "start", "--session", "t").code == 0
     assert project.harness("status", "--json").json["unproven"] == []
@@ -203,7 +203,7 @@ def test_how_proofs_are_judged_outlives_an_attempt_that_changes_it(tmp_path: Pat
     project.harness("run", "--agent", project.agent(LOOSENS + ends))
     kept = json.loads(Path(project.layout.tasks).read_text())["session_config"]
     assert {name: kept[name] for name in terms} == terms
-    assert any("session_config" in line and "put back" in line for line in project.log()), project.log()
+    assert any("session_config" in line and "restored" in line for line in project.log()), project.log()
 
 
 @pytest.mark.parametrize("given", [{}, {"sandbox": "required"}])
@@ -214,7 +214,7 @@ def test_a_sandbox_that_is_switched_off_during_an_attempt_comes_back(tmp_path: P
     project.edit(session_config={**given, "sandbox": "off"})
     verbs.release(worker, "a", "later")
     assert project.raw["session_config"] == given
-    assert any("session_config.sandbox was changed in the file and is put back" in line for line in project.log())
+    assert any("session_config.sandbox was changed in the file; restored to" in line for line in project.log())
 
 
 def test_status_names_what_is_not_proven(tmp_path: Path) -> None:

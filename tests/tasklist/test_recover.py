@@ -181,7 +181,7 @@ def test_a_task_of_another_work_tree_is_left(tmp_path: Path) -> None:
     project.hold(cwd=second)
     project.edit(TASK, lease_expires_at=PAST)
     assert recover.recover(project.worker("next")) == []
-    with pytest.raises(UnsafeTree, match="claimed in the work tree"):
+    with pytest.raises(UnsafeTree, match="claimed in another work tree"):
         recover.recover(project.worker("next"), TASK)
     assert recover.recover(project.worker("next", cwd=second))[0]["action"] == "failed"
 

@@ -11,7 +11,7 @@ from agent_harness.protocols.tasklist.recovery import ROWS, row_for
     ("uncommitted", "commits", "checkpoints", "step", "reason"),
     [
         (False, False, False, "fail", "No progress detected"),
-        (False, False, True, "resume", "checkpoints are claimed"),
+        (False, False, True, "resume", "checkpoints are recorded"),
         (False, True, False, "validate", "has commits"),
         (False, True, True, "validate", "has commits"),
         (True, False, False, "validate", "has uncommitted changes"),

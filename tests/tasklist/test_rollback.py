@@ -94,7 +94,7 @@ def test_a_missing_baseline_is_said(project: TaskListProject) -> None:
     worker = project.hold()
     os.unlink(project.layout.claim(TASK))
     project.repo.git("update-ref", "-d", str(project.task().base_ref))
-    with pytest.raises(rollback.BaseMissing, match="is gone"):
+    with pytest.raises(rollback.BaseMissing, match="no longer exists"):
         rollback.roll_back(worker, project.task())
 
 
@@ -125,7 +125,7 @@ def refused(project: TaskListProject, match: str) -> None:
 def test_another_branch_is_refused(project: TaskListProject) -> None:
     project.hold()
     project.repo.branch("other").commit("On it", stage=False)
-    refused(project, "refs/heads/other is checked out, and the task was claimed on refs/heads/main")
+    refused(project, "refs/heads/other is checked out, but the task was claimed on refs/heads/main")
 
 
 def test_a_rewritten_history_is_refused(project: TaskListProject) -> None:
@@ -163,9 +163,9 @@ def test_another_work_tree_is_refused(project: TaskListProject, tmp_path: Path) 
     project.hold()
     project.repo.git("worktree", "add", "-q", str(tmp_path / "second"), "-b", "second")
     for do in (rollback.roll_back, rollback.evidence):
-        with pytest.raises(UnsafeTree, match="claimed in the work tree"):
+        with pytest.raises(UnsafeTree, match="claimed in another work tree"):
             do(project.worker(cwd=tmp_path / "second"), project.task())
-    with pytest.raises(UnsafeTree, match="claimed in the work tree"):
+    with pytest.raises(UnsafeTree, match="claimed in another work tree"):
         commits.commit_work(project.worker(cwd=tmp_path / "second"), project.task(), "m")
 
 

@@ -73,7 +73,7 @@ def test_a_list_is_worked_down_and_each_task_is_proven_and_committed(tmp_path: P
         f"[SESSION-1] Completed [task-1] (commit {commits[1]})",
         f"[SESSION-1] Starting [task-2] Title of task-2 (base={commits[1]})",
         '[SESSION-1] CHECKPOINT [task-2] step=1/1 "all of it"',
-        "[SESSION-1] WARN [task-2] validation: it passed on the code before as well, so that it proves nothing",
+        "[SESSION-1] WARN [task-2] validation: the check already passed on the base commit, so it proves nothing",
         f"[SESSION-1] Completed [task-2] (commit {commits[0]})",
         f"[SESSION-1] STATS {numbers}",
         "[SESSION-1] LOCK released",
@@ -106,7 +106,7 @@ def test_an_agent_that_forges_its_proof_is_not_believed(tmp_path: Path, isolatio
     ran = work.harness("run", "--json", "--agent", work.agent("echo 'exit 0' > check.sh"))
     assert (ran.code, work.statuses(), work.repo.head) == (1, ["failed"], head), ran
     assert work.repo.read("check.sh") == b"grep -q done work.txt\n"
-    assert "check.sh proves this task and was there before it began" in work.task("a").error_log[0]
+    assert "check.sh proves this task and existed before the work began" in work.task("a").error_log[0]
     assert "line 1: 'grep -q done work.txt' is now 'exit 0'" in work.prompt("a", 1)
 
 
@@ -346,7 +346,7 @@ def test_on_a_terminal_the_wait_is_counted_down_and_ctrl_c_ends_it(tmp_path: Pat
     work = project(tmp_path, job("a"))
     words = ["-m", "agent_harness.cli.main", "run", "--agent", work.agent(LIMITED)]
     with pexpect.spawn(sys.executable, words, cwd=str(work.root), encoding="utf-8", timeout=120) as terminal:
-        terminal.expect("Waiting; Ctrl-C ends it.")
+        terminal.expect("Waiting; press Ctrl-C to stop.")
         terminal.expect(r"command:sh-[0-9a-f]+: [0-9a-z ]+ left")
         terminal.sendintr()
         terminal.expect("Interrupted; nothing was in progress.")
@@ -365,7 +365,7 @@ def test_a_task_without_a_proof_halts_the_list_until_a_person_resumes(tmp_path: 
     ran = work.harness("run", "--agent", agent)
     assert ran.code == 3, ran
     assert not (tmp_path / "tools/prompt.a.0").exists()  # no agent was paid for what nothing can prove
-    assert "next: a person adds it: harness task set a validation.command=" in ran.out
+    assert "next: to add one: harness task set a validation.command=" in ran.out
     assert work.raw["halt"]["category"] == "CONFIG"
     assert work.statuses() == ["pending", "pending"]
     assert "[SESSION-1] ERROR [a] [CONFIG] Missing validation.command" in work.log()
@@ -684,11 +684,17 @@ END
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ('state["tasks"][0]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
-        ('state["tasks"][1]["status"] = "completed"', "it was marked completed in harness-tasks.json, and is not"),
-        ('del state["tasks"][1]', "it was taken out of harness-tasks.json, and is put back"),
-        ('del state["tasks"][0]', "it was taken out of harness-tasks.json, and is put back"),
-        ('state["session_config"]["requires_red"] = "off"', "session_config was changed while an agent worked"),
+        (
+            'state["tasks"][0]["status"] = "completed"',
+            "it was marked as completed in harness-tasks.json, but is not proven",
+        ),
+        (
+            'state["tasks"][1]["status"] = "completed"',
+            "it was marked as completed in harness-tasks.json, but is not proven",
+        ),
+        ('del state["tasks"][1]', "it was removed from harness-tasks.json; restored"),
+        ('del state["tasks"][0]', "it was removed from harness-tasks.json; restored"),
+        ('state["session_config"]["requires_red"] = "off"', "session_config was changed while an agent was working"),
     ],
 )
 @pytest.mark.scenario

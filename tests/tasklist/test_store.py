@@ -321,7 +321,7 @@ def test_nothing_is_written_through_a_folder_that_is_a_link(tmp_path: Path, name
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(outside)
     before = project.text
-    with pytest.raises(Refused, match="is a link"):
+    with pytest.raises(Refused, match="is a symbolic link"):
         project.claim()
     assert project.text == before
     assert list(outside.iterdir()) == []

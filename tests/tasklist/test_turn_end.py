@@ -156,7 +156,7 @@ def test_a_list_that_a_turn_takes_away_is_put_back(
     wipe(project)
     told = files.put_back()
     assert told
-    assert "the turn took away harness-tasks.json" in told
+    assert "the agent's turn changed or removed harness-tasks.json" in told
     assert project.raw == was
     assert not Path(project.layout.tasks).is_symlink()
     assert project.store.active()
@@ -174,7 +174,7 @@ def test_a_list_that_is_gone_is_found_and_comes_back(project: TaskListProject) -
     with pytest.raises(StateDamaged) as missing:
         project.store.read()
     assert missing.value.hint == "harness task recover"
-    with pytest.raises(StateDamaged, match="A list of 1 tasks was here"):
+    with pytest.raises(StateDamaged, match="The file of a list with 1 tasks is missing"):
         planning.create(str(project.path))
     assert recovery.restore_if_needed(worker)
     assert project.raw["tasks"] == was["tasks"]
@@ -218,5 +218,10 @@ def test_a_night_goes_on_whatever_a_turn_leaves(tmp_path: Path, workers: tuple[s
     assert first in work.repo.git("rev-list", "main").split()
     assert {"out-a", "out-b", "out-c"} <= set(work.repo.git("ls-tree", "--name-only", "main").split())
     if not workers:  # what is said of a workspace is in its own log
-        for said in ("in the middle of a merge", "core.hookspath was /nowhere", "mine checked out", "took away"):
+        for said in (
+            "in the middle of a merge",
+            "core.hookspath was /nowhere",
+            "mine checked out",
+            "changed or removed",
+        ):
             assert said in ran.out + ran.err

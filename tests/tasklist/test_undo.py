@@ -85,7 +85,7 @@ def test_what_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
         (("b",), 4, "Later work has changed the same lines: work.txt"),
         (("S1",), 2, "Session 1 completed"),
         (("S9",), 2, "Nothing of session 9 was accepted"),
-        (("nix",), 2, "'nix' is neither a task, nor a session"),
+        (("nix",), 2, "'nix' is neither a task, a session nor"),
     ):
         refused = work.harness("undo", *words, "--yes")
         assert (refused.code, said in refused.err) == (code, True), refused

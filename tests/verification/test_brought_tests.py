@@ -39,19 +39,19 @@ FROM_UNITS = "from kit.units import EXAMPLES, metres\n\n\ndef test_km():\n    as
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (weak(f"{FROM_UNITS}EXAMPLES['km']\n"), "they expect what EXAMPLES holds"),
-        (weak(f"{FROM_UNITS}EXAMPLES\n"), "they expect what EXAMPLES holds"),
+        (weak(f"{FROM_UNITS}EXAMPLES['km']\n"), "they expect the values in EXAMPLES"),
+        (weak(f"{FROM_UNITS}EXAMPLES\n"), "they expect the values in EXAMPLES"),
         (weak(PATCHED.format(module="units", function="report", patched="_mean"), MEAN), "each test replaces _mean"),
         (weak(f"{FROM_UNITS}2000\n", outcomes="psss"), "3 of 4 of them are skipped or expected to fail"),
         (
             weak(f"{FROM_UNITS}2000\n", UNITS.replace("return n * FACTORS[unit]", "raise ValueError"), calls="raises"),
-            "metres raises an error whatever it is asked",
+            "metres raises an error for any input",
         ),
         (
             weak(
                 "import inspect\nfrom kit import units\n\n\ndef test_x():\n    assert 'n' in inspect.getsource(units)\n"
             ),
-            "test_x looks for text in the source",
+            "test_x searches the source",
         ),
         (
             weak(f"{FROM_UNITS}2000\n", UNITS.replace("unit):\n", 'unit):\n    """Metres."""\n'), before=UNITS),

@@ -168,7 +168,7 @@ def test_a_test_file_that_moved_is_no_deletion(repo: JudgedProject, work: Files)
     """Its tests are shown to be run at the new place: the command fails once they fail there."""
     verdict = judged(repo, PY, {**ADDED, **work})
     assert (verdict.accepted, codes(verdict)) == (True, ["test_moved"]), verdict
-    assert verdict.findings[0].message == "tests/test_calc.py is tests/unit/test_calc.py now."
+    assert verdict.findings[0].message == "tests/test_calc.py was moved to tests/unit/test_calc.py."
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_test_file_that_moved_to_where_its_tests_are_not_run_is_rejected(
         ("make test", {"Makefile": MAKEFILE + "\n.IGNORE:\n"}, "check_changed", "IGNORE"),
         ("make test", {"Makefile": MAKEFILE + "\nSHELL = /bin/true\n"}, "check_changed", "SHELL"),
         ("make test", {"Makefile": MAKEFILE + "\ntest:\n\ttrue\n"}, "check_changed", "recipe of test"),
-        ("make test", {"Makefile": MAKEFILE.replace("test: lint", "test:")}, "check_changed", "needs less"),
+        ("make test", {"Makefile": MAKEFILE.replace("test: lint", "test:")}, "check_changed", "fewer prerequisites"),
         (
             "npm test",
             {"package.json": PACKAGE.replace("sh check.sh", "true")},
@@ -413,8 +413,9 @@ def test_it_fails_there_and_passes_here(repo: JudgedProject) -> None:
     found = verdict.found("passes_only_in_place")
     assert found is not None
     assert found.message == (
-        "The command fails in a checkout of the work (exit 1) and passes in the folder; what is ignored here is not "
-        "there: build, data. Commit what it needs, or let it run in the folder: config.where: in_place"
+        "The command fails in a checkout of the work (exit 1) and passes in the project folder; the checkout lacks "
+        "ignored files: build, data. Commit the files that it needs, or run it in the project folder: "
+        "config.where: in_place"
     )
 
 
@@ -647,7 +648,7 @@ def test_an_exit_of_0_without_a_whole_run_is_no_proof(repo: JudgedProject) -> No
     ends = "import importlib\n\n\ndef add(a, b):\n    getattr(importlib.import_module('o' + 's'), '_ex' + 'it')(0)\n"
     verdict = judged(repo, PY, {"calc.py": ends})
     assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
-    assert "not believed" in verdict.findings[0].message
+    assert "not trusted" in verdict.findings[0].message
 
 
 @pytest.mark.parametrize("words", ["--collect-only", "-p no:junitxml", "-x --maxfail=3", "-k add"])
@@ -736,7 +737,7 @@ def test_a_pytest_that_starts_on_the_code_before_has_to_start(make_repo: Make, b
     repo = make_repo({**BASE, **PLACES, **before, "run.sh": LEAVES}, resolved=False)
     verdict = judged(repo, "sh run.sh", {"sub/done": "", "sub/roman.py": EQUAL}, trust=NORMAL)
     assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
-    assert "on the code before it did" in verdict.findings[0].message
+    assert "as it did on the base commit" in verdict.findings[0].message
 
 
 def test_what_a_person_has_released_may_start_another_runner(make_repo: Make) -> None:
@@ -865,7 +866,7 @@ def test_an_end_of_the_process_that_hides_failed_tests(make_repo: Make, way: str
     repo = make_repo({**BASE, **PLACES}, resolved=False)
     verdict = judged(repo, WAYS[way], {"sub/roman.py": ENDS_LATER})
     assert (verdict.accepted, codes(verdict)) == (False, ["proof_failed"]), verdict
-    assert "never did" in verdict.findings[0].message
+    assert "which it did not do on the base commit" in verdict.findings[0].message
 
 
 def test_a_command_that_never_fails_is_told_of(make_repo: Make) -> None:

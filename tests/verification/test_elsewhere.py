@@ -36,9 +36,9 @@ def codes(verdict: Verdict) -> list[str]:
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ('[ -n "$CI" ]', "fails as a person would run it"),
-        ("echo $PWD | grep -q agent-harness", "fails in another one"),
-        ("! grep -q ref: .git/HEAD", "fails in another one"),
+        ('[ -n "$CI" ]', "fails when a user runs it"),
+        ("echo $PWD | grep -q agent-harness", "fails in another folder"),
+        ("! grep -q ref: .git/HEAD", "fails in another folder"),
     ],
 )
 def test_work_that_is_right_only_where_it_is_judged(make_repo: Make, condition: str, told: str) -> None:
@@ -52,7 +52,7 @@ def test_work_that_is_right_only_where_it_is_judged(make_repo: Make, condition: 
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ("! [ -e ~/.known ]", "fails with the person's home folder"),
+        ("! [ -e ~/.known ]", "fails with the user's home folder"),
         (
             "git diff --quiet $(git rev-list HEAD | tail -1) -- check.sh",  # the check is the one that was committed
             "fails when only comments in its files are changed",
@@ -102,7 +102,7 @@ def test_work_that_is_right_only_without_another_network(make_repo: Make) -> Non
     verdict = judged(make_repo, only_where("[ $(wc -l < /proc/net/route) -le 1 ]"))
 
     assert codes(verdict) == ["answers_differ"]
-    assert "fails as a person would run it" in verdict.reasons[0].message
+    assert "fails when a user runs it" in verdict.reasons[0].message
 
 
 @needs_namespaces
@@ -144,7 +144,7 @@ def test_a_check_that_names_the_project_by_its_path_finds_what_is_in_no_commit_t
             '[ -n "$MAKELEVEL" ]',
             {"README.md": "Needs MAKELEVEL\n"},
             [],
-            "when it cannot tell which program has started it",
+            "when it cannot detect which program started it",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_only_a_person_opens_the_network(make_repo: Make, settings: SandboxSetti
 CALLS = "from work import call\n\n\ndef test_call():\n    assert call({}) == 3\n"
 
 
-@pytest.mark.parametrize(("given", "told"), [("lambda: 2", "0 of 1 calls could be replayed"), ("2", "")])
+@pytest.mark.parametrize(("given", "told"), [("lambda: 2", "0 of 1 calls were replayed"), ("2", "")])
 def test_calls_that_cannot_be_made_again_are_only_checked(make_repo: Make, given: str, told: str) -> None:
     repo = make_repo({"test_work.py": CALLS.format(given)}, resolved=False)
     check = CommandCheck(command="python3 -m pytest -q", timeout_seconds=60.0)

@@ -353,4 +353,4 @@ def test_a_folder_that_is_not_lent_is_named_once(project: JudgedProject) -> None
     verdict = project.judge({}, proof=None, suite=command, baseline=())
     assert verdict.accepted, verdict.findings
     found = [(finding.code, finding.message) for finding in verdict.findings]
-    assert found == [("link_refused", "missing was not lent: it does not exist.")]
+    assert found == [("link_refused", "missing was not linked into the checkout: it does not exist.")]

@@ -11,22 +11,22 @@ from agent_harness.verification.grade import CHECKED, PROVEN, UNCHANGED, grade_o
         (
             {"red_before": "red", "noticed": True, "noticed_of": "3 of 3 expected values changed"},
             PROVEN,
-            "failed before the work, and as it should with 3 of 3 expected values changed",
+            "failed before the work, and failed as expected with 3 of 3 expected values changed",
         ),
         (
-            {"red_before": "red", "noticed": True, "replayed": "0 of 6 calls could be replayed"},
+            {"red_before": "red", "noticed": True, "replayed": "0 of 6 calls were replayed"},
             PROVEN,
-            "as it should with changed values; 0 of 6 calls could be replayed",
+            "failed as expected with changed values; 0 of 6 calls were replayed",
         ),
         ({"red_before": "red", "noticed": False}, CHECKED, "it failed before the work; it does not notice"),
         ({"red_before": "red"}, CHECKED, "by exit status alone"),
         ({"red_before": "red", "not_asked": "the time was out"}, CHECKED, "the time was out"),
         ({"red_before": "red", "trusted": True}, PROVEN, "trust: fast"),
         ({"red_before": "red", "noticed": False, "trusted": True}, CHECKED, "does not notice"),
-        ({"red_before": "green"}, CHECKED, "it passed before the work as well"),
-        ({"red_before": "green", "noticed": True, "trusted": True}, CHECKED, "it passed before the work as well"),
+        ({"red_before": "green"}, CHECKED, "it already passed before the work"),
+        ({"red_before": "green", "noticed": True, "trusted": True}, CHECKED, "it already passed before the work"),
         ({"red_before": "green", "unchanged": True}, UNCHANGED, "nothing was changed, and the check passed before"),
-        ({"red_before": "not_run", "unchanged": True, "noticed": True}, CHECKED, "did not run on the code before"),
+        ({"red_before": "not_run", "unchanged": True, "noticed": True}, CHECKED, "did not run on the base commit"),
     ],
 )
 def test_the_word_and_its_reason(facts: dict[str, object], word: str, basis: str) -> None:

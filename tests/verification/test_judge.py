@@ -402,7 +402,7 @@ def test_data_that_nobody_was_seen_to_read_is_put_back_for_the_older_tests(
     verdict = repo.judge({**HONEST, **work}, baseline=["tests/test_table.py::test_table"], protected=())
     assert codes(verdict) == wanted, verdict.findings
     if wanted:
-        assert verdict.reasons[0].message.startswith("The session changes data/sums.csv; with the version before, ")
+        assert verdict.reasons[0].message.startswith("The session changes data/sums.csv; with its base version, ")
 
 
 @pytest.mark.scenario
@@ -472,7 +472,9 @@ def test_a_test_that_takes_the_place_of_an_inherited_one_is_rejected(make_repo: 
     hollow = {"tests/unit/test_more.py": mixed + "\n    def test_free(self):\n        assert Cases\n"}
     verdict = repo.judge({**HONEST, **hollow}, baseline=[*ADD_IDS, *ids])
     assert codes(verdict) == ["protected_test_changed"]
-    assert "takes the place of tests/unit/test_more.py::TestMore::test_free" in verdict.reasons[0].message
+    assert (
+        "replaces tests of other features: tests/unit/test_more.py::TestMore::test_free" in verdict.reasons[0].message
+    )
     repo.git("reset", "-q", "--hard", repo.base)
     more = {"tests/unit/test_more.py": mixed + "\n    def test_other(self):\n        assert Cases\n"}
     assert repo.judge({**HONEST, **more}, baseline=[*ADD_IDS, *ids]).accepted
@@ -554,7 +556,7 @@ def test_a_flaky_test_is_no_regression(repo: JudgedProject, tmp_path: Path) -> N
 
 
 def test_a_suite_that_cannot_be_judged_rejects(repo: JudgedProject) -> None:
-    for suite, why in ((f"{PYTEST} nothing/", "could not be judged"), ("true", "no test report was written")):
+    for suite, why in ((f"{PYTEST} nothing/", "gave no usable result"), ("true", "no test report was written")):
         verdict = repo.judge(HONEST, suite=suite)
         assert codes(verdict) == ["suite_failed"]
         assert why in verdict.reasons[0].message

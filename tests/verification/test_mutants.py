@@ -40,7 +40,7 @@ def test_tests_that_cannot_fail_prove_nothing(repo: JudgedProject, code: str, te
     imports = "import pytest\n\n" + IMPORTS if "pytest" in test else IMPORTS
     verdict = repo.judge({"src/calc.py": code, SUB: imports + test})
     assert codes(verdict) == ["weak_test"]
-    assert verdict.reasons[0].message.startswith("The feature's tests notice nothing: they stay green when ")
+    assert verdict.reasons[0].message.startswith("The feature's tests notice no change: they still pass when ")
 
 
 PARAMETRIZED = """\

@@ -152,8 +152,8 @@ def test_scripts_that_set_up_are_found_and_what_they_start_is_the_work() -> None
 @pytest.mark.parametrize(
     ("command", "files", "new", "said"),
     [
-        ("make", {"Makefile": "all:\n\ttrue\n"}, {"GNUmakefile": ""}, "read in the place of Makefile"),
-        ("make -C sub", {"sub/Makefile": "all:\n\ttrue\n"}, {"sub/makefile": ""}, "read in the place of sub/Makefile"),
+        ("make", {"Makefile": "all:\n\ttrue\n"}, {"GNUmakefile": ""}, "read instead of Makefile"),
+        ("make -C sub", {"sub/Makefile": "all:\n\ttrue\n"}, {"sub/makefile": ""}, "read instead of sub/Makefile"),
         ("make -f Makefile", {"Makefile": "all:\n\ttrue\n"}, {"GNUmakefile": ""}, None),
         ("make", {"Makefile": "-include a.mk\nall:\n\t$(RUN)\n"}, {"a.mk": "RUN = true\n"}, "RUN is set"),
         ("make", {"Makefile": "-include a.mk\nall:\n\t$(RUN)\n"}, {"a.mk": "clean:\n\ttrue\n"}, None),
@@ -165,8 +165,8 @@ def test_scripts_that_set_up_are_found_and_what_they_start_is_the_work() -> None
             "RUN is set",
         ),
         ("make", {"Makefile": "include m/*\nall:\n\tx\n", "m/a": ""}, {"m/b": "all:\n\ttrue\n"}, "recipe of all"),
-        ("sh a.sh", {"a.sh": "[ -f b.sh ] && . ./b.sh"}, {"b.sh": "true"}, "where it is there"),
-        ("sh a.sh", {"a.sh": "if test -x ci/b; then ci/b; fi"}, {"ci/b": "true"}, "where it is there"),
+        ("sh a.sh", {"a.sh": "[ -f b.sh ] && . ./b.sh"}, {"b.sh": "true"}, "runs it if it exists"),
+        ("sh a.sh", {"a.sh": "if test -x ci/b; then ci/b; fi"}, {"ci/b": "true"}, "runs it if it exists"),
         ("sh a.sh", {"a.sh": "[ -f b.sh ] && . ./b.sh"}, {"b.sh": "# nothing\n"}, None),
         ("sh a.sh", {"a.sh": ". ./b.sh"}, {"b.sh": "true"}, None),
         ("sh a.sh", {"a.sh": "[ -f b.sh ]"}, {"b.sh": "true", "c.sh": "true"}, None),
@@ -215,8 +215,8 @@ RULES = {
 @pytest.mark.parametrize(
     ("path", "after", "said"),
     [
-        ("mk/a.mk", "RUN = true\nlint:\n\t./l.sh\n", "RUN is set to something else"),
-        ("mk/a.mk", "RUN = sh run.sh\nlint:\n\ttrue\n", "the recipe of lint is another one"),
+        ("mk/a.mk", "RUN = true\nlint:\n\t./l.sh\n", "RUN is set to another value"),
+        ("mk/a.mk", "RUN = sh run.sh\nlint:\n\ttrue\n", "the recipe of lint has changed"),
         ("mk/a.mk", "RUN = sh run.sh\nlint:\n\t./l.sh\nMAKEFLAGS += -i\n", "MAKEFLAGS is set"),
         ("mk/a.mk", "RUN = sh run.sh\nlint:\n\t./l.sh\nclean:\n\trm -rf build\n", None),
         ("mk/a.mk", None, "it was deleted"),

@@ -73,8 +73,8 @@ def test_a_proof_of_the_neighbour_is_none(repo: JudgedProject) -> None:
     verdict = repo.judge({"src/calc.py": NEIGHBOUR, SUB: ONLY_THE_NEIGHBOUR}, asked=ASKED)
     assert codes(verdict) == ["weak_test"]
     message = verdict.reasons[0].message
-    assert message.startswith("The feature names sub, and its tests stay green when src/calc.py::sub returns None")
-    assert message.endswith("call sub in a test, and compare what it answers.")
+    assert message.startswith("The feature mentions sub, but its tests still pass when src/calc.py::sub returns None")
+    assert message.endswith("call sub in a test, and check its result.")
 
 
 def test_the_function_that_is_named_is_noticed(repo: JudgedProject) -> None:
@@ -87,4 +87,4 @@ def test_tests_that_compare_nothing_are_no_proof(repo: JudgedProject) -> None:
     test = "import calc\n\n\ndef test_sub():\n    assert callable(calc.sub)\n"
     verdict = repo.judge({"src/calc.py": f"{ADD_CODE}\n\nsub = max\n", SUB: test})
     assert codes(verdict) == ["weak_test"]
-    assert "compare nothing that could have another value" in verdict.reasons[0].message
+    assert "compare no value that could differ" in verdict.reasons[0].message

@@ -140,7 +140,7 @@ def test_a_check_that_waits_when_it_expects_other_values_has_not_noticed(make_re
     verdict = judged(make_repo, "python3 check.py", {"check.py": CHECK}, {"work.py": waits}, timeout_seconds=2.0)
 
     assert verdict.noticed is None
-    assert verdict.not_asked == "with other expected values it did not end in 2 s"
+    assert verdict.not_asked == "with other expected values it did not finish within 2 s"
 
 
 def test_a_file_that_a_runner_is_given_is_the_checks_whatever_it_is_called(make_repo: Make) -> None:
@@ -264,17 +264,17 @@ def test_what_the_check_goes_through_is_not_moved_away(
     verdict = judged(make_repo, "sh check.sh", base, work, asked=asked)
 
     assert codes(verdict) == codes_found, verdict.findings
-    assert not codes_found or "without bin/b.sh, which the work has removed" in verdict.reasons[0].message
+    assert not codes_found or "without bin/b.sh, which the work deleted" in verdict.reasons[0].message
 
 
 @pytest.mark.parametrize(
     ("work", "says"),
     [
-        ({"out.txt": "2\n", "sum.py": "pass\n"}, "it compares out.txt, which the work brought along"),
+        ({"out.txt": "2\n", "sum.py": "pass\n"}, "it compares out.txt, which the work added"),
         ({"sum.py": "print(1 + 1, file=open('out.txt', 'w'))\n"}, ""),
         (
             {"sum.py": "import time\nprint(1 + 1, file=open('out.txt', 'w'))\ntime.sleep = print\n"},
-            "sum.py replaces time.sleep of Python",
+            "sum.py replaces Python's time.sleep",
         ),
     ],
 )
@@ -297,7 +297,8 @@ def total(n):
 
 
 @pytest.mark.parametrize(
-    ("work", "says"), [(REWRITES, "its run rewrites tests/golden/total.txt, with which it compares"), (KEEPS, "")]
+    ("work", "says"),
+    [(REWRITES, "its run rewrites tests/golden/total.txt, which contains its expected values"), (KEEPS, "")],
 )
 def test_expected_values_that_the_run_rewrites_are_only_checked(make_repo: Make, work: str, says: str) -> None:
     base = {"tests/test_total.py": GOLDEN, "tests/golden/total.txt": "2", "out/total.txt": "1", "count.txt": "0"}

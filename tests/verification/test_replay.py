@@ -57,11 +57,11 @@ def test_how_many_calls_could_be_asked_is_known(repo: JudgedProject) -> None:
     code = f"{ADD_CODE}\n\ndef sub(a, b):\n    return a - b\n"
     replayed = repo.judge({"src/calc.py": code, SUB: SUB_TEST}, **ALONE).replayed
     assert replayed is not None
-    assert replayed.share == "1 of 1 calls could be replayed"
+    assert replayed.share == "1 of 1 calls were replayed"
     starts = code.replace("    return a - b", "    return int(os.popen(f'echo {a - b}').read())")
     replayed = repo.judge({"src/calc.py": f"import os\n\n\n{starts}"}, **ALONE).replayed
     assert replayed is not None
-    assert replayed.share == "0 of 1 calls could be replayed"
+    assert replayed.share == "0 of 1 calls were replayed"
 
 
 OBJECTS = """import dataclasses

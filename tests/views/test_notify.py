@@ -370,7 +370,7 @@ def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> 
         assert ran.code == 2, ran.text
         assert "next:" in ran.text
     assert listed.run("notify", "test").code == 4
-    assert "There is no target" in listed.run("notify").text
+    assert "There is no notification target" in listed.run("notify").text
     listed.run("notify", "set", "--on", "question,limit", "--quiet", "22:00-07:00", "--urgent", "question")
     shown = listed.run("notify", "--json").json
     assert (shown["on"], shown["quiet"], shown["urgent"]) == (["question", "limit"], "22:00-07:00", ["question"])

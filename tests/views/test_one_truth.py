@@ -458,5 +458,5 @@ def test_what_a_person_has_set_to_failed_is_failed_and_tried_again(tmp_path: Pat
     with list_set_failed(tmp_path) as (views, _):
         told = views.why["a"]
         assert (told["state"], told["next"]) == ("failed", "harness run")
-        assert "the next run tries it again" in told["reason"]
+        assert "the next run retries it" in told["reason"]
         assert views.costs["left"] == 2

@@ -124,7 +124,7 @@ def test_a_file_of_one_session_and_what_cannot_be(project: TaskListProject, rece
     assert all(len(each["traceId"]) == 32 and int(each["spanId"], 16) for each in kept)
     receiver.answer = 400  # type: ignore[attr-defined]
     for words, code, told in [
-        (("--to", str(out)), 4, "exists already"),
+        (("--to", str(out)), 4, "already exists"),
         (("--session", "99"), 7, "No such session"),
         (("--to", f"http://127.0.0.1:{receiver.server_port}/v1/traces"), 4, "refused the spans"),
     ]:

@@ -186,7 +186,7 @@ def test_why_a_long_task_is_done_and_how_to_check_it(long_task: Place) -> None:
     ("words", "said", "following"),
     [
         (["why", "task-01"], "No item 'task-01' in this project. Did you mean 'task-001'?", "harness why task-001"),
-        (["why"], "Which item? Its id is missing", "harness why task-001"),
+        (["why"], "The item id is missing", "harness why task-001"),
     ],
 )
 def test_an_item_that_is_not_there_is_one_line_and_the_next_command(
@@ -339,7 +339,7 @@ def test_the_log_of_an_item_of_which_nothing_was_said_says_that_it_waits(tmp_pat
     with listed.start("log", "--follow", "task-001", "--json") as process:
         assert process.stdout is not None  # with stderr in it
         line = process.stdout.readline()
-    assert line == "Nothing was said of task-001 yet; waiting for a run that works on it (Ctrl-C ends)\n"
+    assert line == "The log has no lines about task-001 yet; waiting for a run that works on it (Ctrl-C stops)\n"
 
 
 def test_why_proven_work_did_not_land(tmp_path: Path) -> None:

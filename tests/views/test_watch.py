@@ -71,7 +71,7 @@ def test_one_picture_and_the_same_in_json(listed: TaskListProject) -> None:
     wrong = listed.harness("watch", "task-9", "--once")
     assert (wrong.code, "No item 'task-9' in this project" in wrong.err) == (2, True), wrong
     both = listed.harness("watch", "task-001", "--all")
-    assert (both.code, "exclude each other" in both.err) == (2, True), both
+    assert (both.code, "cannot be used together" in both.err) == (2, True), both
 
 
 def test_a_long_task_is_watched_too_and_where_no_project_is(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_only_item_of_a_long_task_needs_no_choosing_when_it_is_done(tmp_path
         watched.press("w")
         watched.shows(lambda text: "esc back" in text)
         watched.press("\x1b")
-        for key, said in (("d", "Enter: back"), ("a", "Nothing needs you"), ("r", "Go on again?")):
+        for key, said in (("d", "Enter: back"), ("a", "Nothing needs you"), ("r", "Resume?")):
             watched.shows(lambda text: "q leave" in text)
             watched.press(key)
             watched.shows(lambda text, said=said: said in text)
@@ -134,12 +134,12 @@ def test_the_keys_choose_open_pause_and_leave(listed: TaskListProject, watched: 
     watched.press("\n")
     watched.shows(lambda text: "rests: paused" in text)
     watched.press("r")
-    watched.shows(lambda text: "Go on again?" in text)
+    watched.shows(lambda text: "Resume?" in text)
     watched.press("y\n\n")
     watched.shows(lambda text: "nothing needs you" in text)
     assert not listed.store.paused()
     watched.press("s")
-    watched.shows(lambda text: "Say to the agent:" in text)
+    watched.shows(lambda text: "Message to the agent:" in text)
     watched.press("\n\n")
     watched.press("?")
     watched.shows(lambda text: "answer the question" in text)
@@ -256,11 +256,11 @@ def test_a_text_stays_that_of_its_item_when_the_work_goes_on(listed: TaskListPro
 
     for done in ("task-002", "task-003"):
         listed.edit(done, status="completed")
-    watched.shows(lambda text: "== transcript ==" in text and "no item is chosen" in text)
+    watched.shows(lambda text: "== transcript ==" in text and "no item is selected" in text)
     watched.press("\x1b")
     watched.shows(lambda text: "0/3 proven, 1 checked" in text and "enter open" in text)
     watched.press("w")
-    watched.shows(lambda text: "no item is chosen" in text and "enter open" not in text)
+    watched.shows(lambda text: "no item is selected" in text and "enter open" not in text)
     for again in ("task-001", "task-002", "task-003"):
         listed.edit(again, status="pending")
     watched.shows(lambda text: "> task-001" in text and "== " not in text)
@@ -330,7 +330,7 @@ def test_what_the_disk_does_not_give_leaves_the_last_picture_with_its_age(
     path = listed.root / "harness-tasks.json"
     whole = path.read_text()
     path.write_text(whole[:-30])
-    view = watched.shows(lambda text: re.search(r"! this is how it was \d+ s ago: .*harness-tasks.json", text))
+    view = watched.shows(lambda text: re.search(r"! last update \d+ s ago: .*harness-tasks.json", text))
     assert "> task-001 open" in view
     path.write_text(whole)
     watched.shows(lambda text: "ago:" not in text and "> task-001 open" in text)
@@ -625,7 +625,7 @@ def test_of_what_does_not_fit_the_newest_lines_of_the_agents_are_there() -> None
 def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: TaskListProject) -> None:
     """F-SAY: with the sender's name; delivered once, and not counted against any limit."""
     early = listed.harness("say", "Use SQLite.")
-    assert (early.code, "No session has run here yet" in early.err) == (4, True), early
+    assert (early.code, "No session has run in this project yet" in early.err) == (4, True), early
     failing = listed.agent("exit 1")
     listed.harness("run", "--once", "--agent", failing)
     said = listed.harness("say", "Use SQLite.", "--json")
@@ -665,7 +665,7 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
     watched.press("s")
     watched.shows(lambda text: "Several agents are running: w1 (task-001), w2 (task-002)" in text)
     watched.press("w2\n")
-    watched.shows(lambda text: "Say to the agent:" in text)
+    watched.shows(lambda text: "Message to the agent:" in text)
     watched.press("--json of all\n")
     watched.shows(lambda text: "w2 (task-002) gets the message with its next prompt" in text)
     (left,) = PersonsMessages(listed_home(listed), "task-002").waiting()
@@ -673,7 +673,7 @@ def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListPr
     assert [*PersonsMessages(listed_home(listed), "task-001").waiting()] == []
     Path(listed.layout.parallel).write_text(json.dumps({**shown, "engine": "temporal"}))
     elsewhere = listed.harness("say", "--to", "w2", "Use SQLite.")
-    assert (elsewhere.code, "these agents run on other machines" in elsewhere.err) == (4, True), elsewhere
+    assert (elsewhere.code, "the agents run on other machines" in elsewhere.err) == (4, True), elsewhere
 
 
 def listed_home(listed: TaskListProject) -> str:
@@ -696,7 +696,7 @@ def test_a_halt_of_a_task_list_is_taken_back_with_a_key(listed: TaskListProject)
         shows(terminal, "Which database?", "a answer")
         for said, halted in (("n", True), ("y", False)):
             terminal.program.send("a")
-            shows(terminal, "Go on again? [y/n]")
+            shows(terminal, "Resume? [y/n]")
             terminal.program.send(f"{said}\n")
             shows(terminal, "Enter: back to the list")
             assert bool(listed.raw["halt"]) is halted
@@ -726,7 +726,7 @@ def test_a_question_of_a_feature_project_is_answered_with_a_key(tmp_path: Path, 
         other = {**asked, "message": "It broke an older test."}
         project.put({".harness/session_state.json": json.dumps({"last_session": 1, "pending_escalation": other})})
         terminal.program.send("3\n")
-        shows(terminal, "Something else is asked by now", "Enter: back")
+        shows(terminal, "The question has changed", "Enter: back")
         assert project.state["pending_escalation"]["message"] == "It broke an older test."
         terminal.program.send("\n")
         shows(terminal, "It broke an older test.", "a answer")
@@ -754,7 +754,7 @@ def test_an_item_is_taken_back_with_a_key_after_a_typed_yes(tmp_path: Path) -> N
         shows(terminal, "1/1 proven", "> a proven")
         for said, answer in (("y", ""), ("yes", "undo")):
             terminal.program.send("u")
-            shows(terminal, "Take a back by a new commit? Type yes:")
+            shows(terminal, "Undo a with a new commit? Type yes:")
             terminal.program.send(f"{said}\n")
             shows(terminal, "Enter: back to the list")
             assert (made.repo.head == proven_at) is not bool(answer)
@@ -778,7 +778,7 @@ def test_the_keys_are_shown_over_any_page(watched: Terminal) -> None:
     watched.press("c")
     shows(watched, "no session has ended yet", "? keys")
     watched.press("?")
-    shows(watched, "undo the item, after a typed yes")
+    shows(watched, "undo the item; asks you to type yes")
     watched.press("\x1b")
     shows(watched, "no session has ended yet")
     watched.press("\x1b")

@@ -1,1 +1,1 @@
-"""Task lists of other programs: read into one form, and written from it. ``docs/import.md``."""
+"""Import and export of task lists of other programs, by way of one common form. ``docs/import.md``."""

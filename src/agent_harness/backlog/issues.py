@@ -1,4 +1,4 @@
-"""Issues of a tracker as a list of work. Source: ``docs/import.md``."""
+"""Import of issues from an issue tracker as work items. Source: ``docs/import.md``."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ _RANKS = {"p0": 0, "critical": 0, "urgent": 0, "high": 0, "p1": 1, "medium": 1, 
 
 
 def read_issues(repository: str, rows: Iterable[JsonObject], *, anyone: bool, with_done: bool) -> Backlog:
-    """Return the issues of a repository, without those of authors who may not write to it, unless ``anyone``.
+    """Return a repository's issues as work items. Skip authors without write access, unless ``anyone`` is set.
 
     Otherwise anyone who can open an issue could give instructions to the agents.
     """

@@ -1,7 +1,7 @@
-"""One item of work in the common form, and a consistent list of items.
+"""Work item in the common form of all imports, and a consistent list of such items.
 
-An item is named by its ``key``, which is the same each time the list is read: that makes an import repeatable. Source:
-``docs/import.md``.
+An item is identified by its ``key``, which is the same each time a list is read. So an import can be repeated without
+adding an item twice. Source: ``docs/import.md``.
 """
 
 import re
@@ -16,7 +16,7 @@ MOST_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Part of a list that the import leaves out, and the reason."""
+    """Part of a list that the import leaves out, with the reason."""
 
     what: str
     why: str
@@ -24,7 +24,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogItem:
-    """One item of work; members that a list does not give are empty."""
+    """Work item in the common form; members that the source list does not supply are empty."""
 
     id: str  # as its list names it
     title: str  # on one line
@@ -43,7 +43,7 @@ class BacklogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """A list of work that was read: ids are unique within ``scope``, such as a list's tag or a repository."""
+    """Imported list of work items. Item ids are unique within ``scope``, such as a tag or a repository."""
 
     format: str
     scope: str
@@ -51,11 +51,11 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """Return the name of an item of this list in the importing project."""
+        """Return the name that identifies an item of this list in the importing project."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return the members for an answer in JSON."""
+        """Return the facts about the imported list as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -64,13 +64,13 @@ class Backlog:
 
 
 def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
-    """Return a text on one line, cut at a word if it is too long."""
+    """Return the text on one line, truncated at a word boundary if it is too long."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + "…"
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the command that proves an item: its own, else the common one, in which ``{id}`` is the item's id."""
+    """Return the command that proves an item: its own, or else the common ``command`` with ``{id}`` replaced."""
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -78,15 +78,15 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter of the items of one list, with notes on those left out."""
+    """Sorter for the items of one list, which also collects the parts that are left out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items (with ``with_done`` all), with dependencies only on each other, without a cycle.
+        """Return the open items (with ``with_done`` all), without unknown dependencies and cycles.
 
-        The parts of an item come before it, and its dependencies come before its parts. A dependency on a done item is
-        met. Linear in items and dependencies.
+        Each item depends on its parts, and the parts get the item's dependencies. A dependency on a done item is met.
+        The time is linear in items and dependencies.
         """
         items = self._unique(found)
         gone = {each.what.partition(" ")[0] for each in self.left_out}

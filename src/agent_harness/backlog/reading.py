@@ -1,8 +1,11 @@
-"""Reader of task lists of other programs; the content of a file decides its format.
+"""Reader for task lists of other programs; the content of a file decides its format.
 
-    taskmaster   tasks.json of Task Master, with tags or without       beads      issues.jsonl of Beads
-    prd          prd.json of the Ralph family                          speckit    tasks.md of spec-kit
-    markdown     a checklist: ``- [ ] text``                           features, tasklist, longtask   the harness's own
+taskmaster   tasks.json of Task Master, with or without tags
+beads        issues.jsonl of Beads
+prd          prd.json of the Ralph family
+speckit      tasks.md of spec-kit
+markdown     a checklist: ``- [ ] text``
+features, tasklist, longtask   the harness's own formats
 
 A reader raises ``Refused`` for an unreadable list, and never guesses the proof of an item. Source: ``docs/import.md``.
 """
@@ -40,23 +43,23 @@ PLACES = (
     "task.json",
     "[Tt][Oo][Dd][Oo].md",
 )
-"""Paths of such lists, below a project's folder."""
+"""Paths below a project's folder where task lists of other programs are searched for."""
 
 Found = tuple[str, Iterable[BacklogItem]]
-"""(scope of the ids, items)."""
+"""Result of a format's reader: (scope of the ids, items)."""
 
 
 OWN = ("features.json", "harness-tasks.json", "task.json")
-"""State files of the harness's own projects."""
+"""Names of the state files of the harness's own projects."""
 
 
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """Return the list in a file, or in a folder; ``wanted`` is its format if the content does not show it.
+    """Read the task list in a file or folder; ``wanted`` is its format if the content does not show it.
 
-    ``into`` is the importing project: its own state cannot be imported. ``UsageError`` for a folder with several lists;
-    ``Refused`` for a file that is not a list of work.
+    ``into`` is the importing project, whose own state cannot be imported. Raise ``UsageError`` for a folder with
+    several lists, and ``Refused`` for a file that is not a task list.
     """
     here = Path(into).resolve() if into else None
     file = _file_in(path, here) if path.is_dir() else path
@@ -155,7 +158,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return members of an item as one text, each below its heading, if that is not empty."""
+    """Return the given members of an item as one text; each non-empty member follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -201,7 +204,7 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
 
 
 def _of_tags(file: str, tags: list[str]) -> str:
-    """Return the command that reads one of these tags."""
+    """Return the import command for the first of these tags; the other tags follow in a comment."""
     one, *others = tags or ["NAME"]
     return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
@@ -252,7 +255,7 @@ def _taskmaster_item(
 
 
 _BEADS_NO_WORK = frozenset({"agent", "event", "gate", "merge-request", "message"})
-"""Types of issues with which programs of Beads communicate."""
+"""Types of Beads issues that carry messages between programs and are not work items."""
 
 _BEADS_GONE = ("deferred", "tombstone", "pinned")
 _BEADS_FIRST = ("blocks", "conditional-blocks", "waits-for")
@@ -347,7 +350,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """Yield (indent, mark, text, heading above, lines below) of each box outside of fenced blocks."""
+    """Yield (indent, mark, text, heading above, lines below) of each checkbox outside fenced code blocks."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -374,9 +377,9 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the tasks in sequence; those with ``[P]`` are parallel to each other, after the preceding ones.
+    """Yield the spec-kit tasks in order. Tasks marked ``[P]`` are independent of each other but follow earlier tasks.
 
-    A section waits for the previous section. A task also waits for its named dependencies.
+    Each section depends on the previous section. A task also depends on the tasks that its text lists.
     """
     before: tuple[str, ...] = ()  # dependencies of the next one with [P]
     since: list[str] = []  # dependencies of the next one without
@@ -462,7 +465,7 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return a name for an item without one: its words, below its parent's name; duplicates are numbered."""
+    """Return an id for an item without one: its words, below its parent's id; duplicates are numbered."""
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -490,7 +493,7 @@ _OF_TASKS: _Members = {
     "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }
-"""Members of the harness's lists that no item has: their meaning, and their default values."""
+"""Members of the harness's task format that the common form lacks: their meaning and their default values."""
 
 
 def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> None:
@@ -501,7 +504,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the features in their order of work: by priority, those without one last."""
+    """Yield the features of a feature list by priority; features without a priority come last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)
@@ -549,7 +552,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Return a long task as one item, proven by the commands of its criteria, one after the other."""
+    """Read a long task as one item; its proof runs the commands of all its criteria in sequence."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []
@@ -574,7 +577,7 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds if each of these does alone, so that none affects another one."""
+    """Return one command that succeeds if each of these commands succeeds; each runs in its own subshell."""
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

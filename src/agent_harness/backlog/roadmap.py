@@ -1,7 +1,7 @@
-"""Road map of GSD (``.planning/ROADMAP.md``): phases with their plans, read from its checklist.
+"""Reader for a GSD roadmap (``.planning/ROADMAP.md``): phases with their plans, read from its checklist.
 
-A plan belongs to the phase of its number (``02-01``, ``02.1-01``). A phase with plans is not an item itself.
-``**Depends on**: Phase 1`` makes the items of a phase wait for those of another. Source: ``docs/import.md``.
+A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase with plans is not an item itself.
+``**Depends on**: Phase 1`` makes all items of a phase depend on those of phase 1. Source: ``docs/import.md``.
 """
 
 import re
@@ -19,12 +19,12 @@ _PLACEHOLDER = re.compile(r"\**(?:TBD|\[[^\]]*\])\**(?:\s*[-:].*)?", re.IGNORECA
 
 
 def is_roadmap(items: Iterable[BacklogItem]) -> bool:
-    """Return True if a checklist has phases."""
+    """Return True if a checklist contains phases."""
     return any(_PHASE.match(each.title) for each in items)
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the plans, and the phases without plans; placeholders are listed as left out."""
+    """Return the plans of a roadmap, and its phases without plans; placeholders are recorded as left out."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -58,7 +58,7 @@ def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the phases that a phase waits for, by the text below its heading."""
+    """Return the phases that each phase depends on, as stated below its heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

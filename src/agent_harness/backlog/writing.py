@@ -1,6 +1,6 @@
-"""Writer of task lists in the forms of other programs and of the harness. Source: ``docs/import.md``.
+"""Writer for task lists in the formats of other programs and of the harness. Source: ``docs/import.md``.
 
-``reading.read`` reads the result as the same items, except for the losses that ``not_carried`` lists.
+``reading.read`` reads the written list as the same items, except for the losses that ``not_carried`` lists.
 """
 
 import json
@@ -22,12 +22,12 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """Return the text of a list of this form; ``name`` is the project's."""
+    """Return the text of a task list in this format; ``name`` is the project's name."""
     return WRITERS[form](name, items)
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """Yield the members that a list of this form cannot hold."""
+    """Yield the parts of the items that a list in this format cannot contain."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -59,17 +59,17 @@ def _has_lines(command: str) -> bool:
 
 
 def _as_prose(line: str) -> str:
-    """Return a line of a text, escaped so that it is not an item, heading, fence or proof."""
+    """Escape a line of text so that it is not read as an item, heading, fence or proof."""
     return _MARKS.sub(r"\\\g<0>", _PROOF_MARK.sub(r"\g<1>\\`", line))
 
 
 def _without_order(title: str) -> str:
-    """Return a title that names no dependency; the backslash is Markdown's own."""
+    """Escape a title so that it is not read as stating a dependency."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a list for Task Master, which numbers its tasks; the original ids are in their metadata."""
+    """Return a Task Master list, which has its own task numbers; the original ids are in the metadata."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a list for spec-kit, with the names T001 and so on; each task waits only for its named ones."""
+    """Return a spec-kit list with ids T001, T002 and so on; each task depends only on the tasks that it lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -147,7 +147,7 @@ def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a new task list, without attempts and log."""
+    """Return a new task list of the harness, without attempts and log."""
     tasks: list[JsonObject] = []
     for each in items:
         rank = each.priority if each.priority in (0, 1, 2) else 1
@@ -161,7 +161,9 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list; a feature is proven by its test file: one without gets a name for it, and is open."""
+    """Return a feature list. A feature is proven by its test file; an item without one gets a new file name and is
+    open.
+    """
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
     known: list[JsonObject] = [{"test_file": each.test_file} for each in items if each.test_file]
@@ -184,7 +186,7 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return one contract with a criterion for each item: decided by its command, else by a person."""
+    """Return a long task with one criterion for each item, decided by the item's command or else manually."""
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

@@ -39,12 +39,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "help": (
         "Plan",
         "agent_harness.cli.machine.topics:help_",
-        "Read about start, night, questions, undo, agents, exit-codes.",
+        "Show help on a topic, such as start, night or undo.",
     ),
     "verify": ("Run", "agent_harness.cli.features:verify", "Run a feature's tests, or all, on a clean checkout."),
     "health": ("Run", "agent_harness.cli.projects:health", "Measure features, tests, lint and file sizes."),
     "cleanup": ("Run", "agent_harness.cli.projects:cleanup", "Run one cleanup session now."),
-    "drive": ("Run", "agent_harness.cli.tasklist:drive", "Restart an interactive client until its task list is done."),
+    "drive": ("Run", "agent_harness.cli.tasklist:drive", "Restart a client until its task list is done."),
     "scale": ("Run", "agent_harness.cli.parallel:main", "Change the number of workers of a parallel run."),
     "cancel": ("Run", "agent_harness.cli.parallel:main", "Cancel one attempt of a parallel run; keep its work."),
     "queue": ("Run", "agent_harness.cli.parallel:main", "Show and arrange the merge queue of a parallel run."),
@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "worker": (
         "Fleets and machines",
         "agent_harness.cli.machine.engines:worker",
-        "Run jobs for runs on another machine.",
+        "Run jobs for a coordinator on another machine.",
     ),
     "engine": (
         "Fleets and machines",
@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "fleet": (
         "Fleets and machines",
         "agent_harness.cli.machine.fleet:fleet",
-        "Run many projects with one shared number of agents.",
+        "Run many projects with one shared limit on agents.",
     ),
     "projects": (
         "Fleets and machines",
@@ -76,8 +76,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log": ("See", "agent_harness.cli.features:log", "Show and search what happened."),
     "say": ("Decide", "agent_harness.cli.shared:say", "Send a message to the running agent."),
     "pause": ("Decide", "agent_harness.cli.projects:pause", "Pause a project."),
-    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or put it back."),
-    "override": ("Decide", "agent_harness.cli.projects:override", "Mark a feature by your word, without a proof."),
+    "skip": ("Decide", "agent_harness.cli.projects:skip", "Skip a feature, or include it again."),
+    "override": (
+        "Decide",
+        "agent_harness.cli.projects:override",
+        "Mark a feature as passing or open, without a check.",
+    ),
     "manual-verify": (
         "Decide",
         "agent_harness.cli.projects:manual_verify",
@@ -86,42 +90,54 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "handoff": (
         "Decide",
         "agent_harness.cli.projects:handoff",
-        "Take the project over; the harness stops working on it.",
+        "Take over the project; no session starts meanwhile.",
     ),
-    "takeback": ("Decide", "agent_harness.cli.projects:takeback", "Give the project back; your work is verified."),
+    "takeback": (
+        "Decide",
+        "agent_harness.cli.projects:takeback",
+        "Return the project to the harness; your work is verified.",
+    ),
     "rescue": ("Stop and restore", "agent_harness.cli.tasks:main", "List or restore rolled-back work."),
     "stop": (
         "Stop and restore",
         "agent_harness.cli.projects:stop",
         "Leave maintenance mode. (To stop a run: harness pause.)",
     ),
-    "abort": ("Stop and restore", "agent_harness.cli.projects:abort", "End the project; keep commits, logs and costs."),
+    "abort": (
+        "Stop and restore",
+        "agent_harness.cli.projects:abort",
+        "End the work here; keep commits, logs and costs.",
+    ),
     "uninstall": (
         "Stop and restore",
         "agent_harness.cli.machine.setup:uninstall",
         "Remove the harness from a project.",
     ),
-    "config": ("Settings", "agent_harness.cli.projects:config", "Show the settings and their sources."),
+    "config": ("Settings", "agent_harness.cli.projects:config", "Show the settings, and where each value comes from."),
     "agents": ("Settings", "agent_harness.cli.machine.agents:agents", "Show the agents that are installed here."),
     "limits": ("Settings", "agent_harness.cli.machine.agents:limits", "Show which accounts are rate limited."),
-    "notify": ("Settings", "agent_harness.cli.machine.notify:notify", "Choose who is notified, and of what."),
-    "doctor": ("Settings", "agent_harness.cli.machine.doctor:doctor", "Find problems here, and how to fix them."),
+    "notify": ("Settings", "agent_harness.cli.machine.notify:notify", "Set who is notified, and of which events."),
+    "doctor": ("Settings", "agent_harness.cli.machine.doctor:doctor", "Find problems and show how to fix them."),
     "completion": (
         "Settings",
         "agent_harness.cli.machine.completion:completion",
         "Print a completion script for a shell.",
     ),
-    "migrate": ("Settings", "agent_harness.cli.projects:migrate", "Update state files of an older version."),
+    "migrate": ("Settings", "agent_harness.cli.projects:migrate", "Convert state files of an older version."),
     "version": ("Settings", "agent_harness.cli.projects:version", "Show the versions of the harness and of the state."),
     "selftest": ("Settings", "agent_harness.selftest:selftest", "Test the harness against lying agents (offline)."),
-    "task": ("For agents and clients", "agent_harness.cli.tasks:main", "Claim, checkpoint, prove and close tasks."),
+    "task": ("For agents and clients", "agent_harness.cli.tasks:main", "Claim, checkpoint, verify and complete tasks."),
     "session": ("For agents and clients", "agent_harness.cli.tasks:main", "Start and end a session on a task list."),
     "hooks": (
         "For agents and clients",
         "agent_harness.cli.machine.hooks:hooks",
         "Register the hooks with Claude Code or Codex.",
     ),
-    "hook": ("For agents and clients", "agent_harness.cli.machine.hooks:hook", "Answer one event of an agent client."),
+    "hook": (
+        "For agents and clients",
+        "agent_harness.cli.machine.hooks:hook",
+        "Answer one hook event of an agent client.",
+    ),
     "mcp": (
         "For agents and clients",
         "agent_harness.cli.tasks:serve_mcp",
@@ -142,14 +158,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 EXAMPLES = """\
 Examples:
 
-  harness demo                                   see it work, without a model
+  harness demo                                   a sample run, without a model
   harness init .                                 a task list in this folder
   harness add "Add a limit" --validate "pytest -q"
-  harness run --agent 'command:my-agent'         the harness works it down
-  harness hooks install --client claude-code     or your own session does
+  harness run --agent 'command:my-agent'         the harness does the tasks
+  harness hooks install --client claude-code     or your own session does them
   harness init --spec SPEC.md                    a project, from a specification
   harness run --until-done                       until every feature is proven
-  harness help night                             how to leave it alone
+  harness help night                             how to run unattended
 """
 
 
@@ -230,8 +246,12 @@ def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="harness %(version)s")
-@click.option("--plain", is_flag=True, help="One line after the other, time first; HARNESS_PLAIN=1.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), help="Else NO_COLOR and FORCE_COLOR decide.")
+@click.option("--plain", is_flag=True, help="Print plain lines with times. Same as HARNESS_PLAIN=1.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    help="When to use colors. [default: by NO_COLOR, FORCE_COLOR]",
+)
 def cli(plain: bool, color: str | None) -> None:
     """Run coding agents unattended, and keep only the work that passes its checks.
 

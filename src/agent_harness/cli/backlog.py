@@ -44,12 +44,12 @@ Examples:
 )
 @click.argument("source", metavar="FILE|FOLDER|github:OWNER/NAME")
 @click.option("--from", "form", type=click.Choice(READ), help="Format of the file. [default: found from its content]")
-@click.option("--tag", metavar="NAME", help="Tag of a Task Master file. [default: master]")
-@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: only issues with this label.")
-@click.option("--anyone", is_flag=True, help="GitHub: also issues by people who may not write to the repository.")
-@click.option("--validate", metavar="CMD", help="Task list: command for items without one; {id} is the item's id.")
+@click.option("--tag", metavar="NAME", help="Import this tag of a Task Master file. [default: master]")
+@click.option("--label", "labels", cls=Several, metavar="NAME", help="GitHub: import only issues with this label.")
+@click.option("--anyone", is_flag=True, help="GitHub: also import issues by people without write access.")
+@click.option("--validate", metavar="CMD", help="Task list: check for items that have none; {id} is the item's id.")
 @click.option("--with-done", is_flag=True, help="Also import finished items, as open items.")
-@click.option("--dry-run", is_flag=True, help="Show the new items, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the new items; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def import_(
@@ -78,7 +78,10 @@ def import_(
     here = target.sources()
     new = [each for each in backlog.items if backlog.key(each.id) not in here]
     if target.kind == "features" and validate:
-        raise UsageError("A feature is proven by its test file, not by a command", hint=f"harness import {source}")
+        raise UsageError(
+            "--validate works only in a task list: a feature is proven by its test file",
+            hint=f"harness import {source}",
+        )
     interactive = not (yes or dry_run or as_json) and sys.stdin is not None and sys.stdin.isatty()
     if new and interactive and target.kind == "tasklist" and not validate:
         validate = _asked(new)
@@ -102,7 +105,7 @@ def import_(
     elif found["imported"]:
         show(f"Imported {found['imported']}.\nnext: {following}")
     else:
-        show("No changes made." if new or not backlog.items else "Nothing new: all of it is here already.")
+        show("No changes made." if new or not backlog.items else "Nothing new: all items are already here.")
     return 0
 
 
@@ -112,12 +115,14 @@ def _read(source: str, *, form: str | None, labels: tuple[str, ...], anyone: boo
         repository = source.removeprefix("https://github.com/").removesuffix("/issues")
     if repository is None and form != "github":
         if labels or anyone:
-            raise UsageError("--label and --anyone are for issues of GitHub", hint="harness import github:OWNER/NAME")
+            raise UsageError(
+                "--label and --anyone work only with GitHub issues", hint="harness import github:OWNER/NAME"
+            )
         from agent_harness.backlog.reading import read
 
         path = Path(source)
         if not source.strip() or not path.exists():
-            raise Refused(f"There is no {source}", hint="harness import --help")
+            raise Refused(f"{source} does not exist", hint="harness import --help")
         return read(path, wanted=form, **given)
     from agent_harness.backlog.issues import read_issues
     from agent_harness.protocols.features import api
@@ -131,7 +136,7 @@ def _asked(new: list[BacklogItem]) -> str | None:
     without = sum(each.proof is None for each in new)
     if not without:
         return None
-    show(f"{without} of {len(new)} have no command that proves them. Nothing can complete without one.", err=True)
+    show(f"{without} of {len(new)} have no check. A task cannot be completed without a check.", err=True)
     line = "A command for all of these ({id} stands for the item's id; Enter: none, to be set for each later)"
     return click.prompt(line, default="", show_default=False, err=True) or None
 
@@ -227,7 +232,7 @@ def _shown(target: _Target, backlog: Backlog, item: BacklogItem, validate: str |
 
 def _preview(source: str, target: _Target, found: JsonObject) -> None:
     new, left_out = found["new"], found["left_out"]
-    known = f"; {found['already']} of it came in before" if found["already"] else ""
+    known = f"; {found['already']} imported before" if found["already"] else ""
     show(f"{source} ({found['format']}): {len(new)} new for {target.name}{known}")
     for each in new[:SHOWN]:
         needs = f"  after {', '.join(each['needs'][:4])}" if each["needs"] else ""
@@ -236,15 +241,13 @@ def _preview(source: str, target: _Target, found: JsonObject) -> None:
     if len(new) > SHOWN:
         show(f"  and {len(new) - SHOWN} more: harness import {source} --dry-run --json")
     if without := sum(not each["proof"] for each in new):
-        show(
-            f"{without} without a command that proves them: they cannot complete before they have one (--validate CMD)."
-        )
+        show(f"{without} have no check; they cannot be completed before they have one (--validate CMD).")
     _tell_left_out(left_out)
 
 
 def _tell_left_out(found: list[JsonObject], *, err: bool = False) -> None:
     if found:
-        show(f"Not carried: {len(found)}", err=err)
+        show(f"Not included: {len(found)}", err=err)
     for each in found[:SHOWN]:
         show(f"  {each['what']}: {each['why']}", err=err)
     if len(found) > SHOWN:
@@ -269,9 +272,14 @@ Examples:
     metavar="FORM",
     help=f"For which program or project: {', '.join(WRITTEN)}. otel: a file or a URL.",
 )
-@click.option("--session", type=int, metavar="N", help="otel: this session alone.")
-@click.option("--since", metavar="WHEN", help="otel: sessions since then: 2h, 3d ago, or a date.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="A new file; else stdout.")
+@click.option("--session", type=int, metavar="N", help="otel: export only this session.")
+@click.option("--since", metavar="WHEN", help="otel: export sessions since WHEN: 2h or 3d ago, or a date.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write to this new file. [default: stdout]",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def export(
@@ -293,7 +301,9 @@ def export(
     if what == "otel":
         return _export_spans(form or (str(out) if out else None), session, since, force=force, as_json=as_json)
     if session is not None or since is not None:
-        raise UsageError("--session and --since go with otel", hint="harness export otel --session 3")
+        raise UsageError(
+            "--session and --since work only with: harness export otel", hint="harness export otel --session 3"
+        )
     form = form or "markdown"
     if form not in WRITTEN:
         raise UsageError(f"--to must be one of {', '.join(WRITTEN)}, got {form}", hint="harness export --to markdown")
@@ -307,7 +317,7 @@ def export(
     if out is not None:
         _refuse_state(out, state, form)
         if os.path.lexists(out) and not force:
-            raise Refused(f"{out} is there already", hint=f"harness export --to {form} --out {out} --force")
+            raise Refused(f"{out} already exists", hint=f"harness export --to {form} --out {out} --force")
         files.replace(out, text.encode())
     if as_json:
         done, count = sum(each.done for each in backlog.items), len(backlog.items)
@@ -333,10 +343,10 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
     path = out.resolve()
     if path == state.resolve():
-        raise Refused(f"{out} is the state of this project itself", hint=f"harness export --to {form} --out FILE")
+        raise Refused(f"{out} is this project's own state file", hint=f"harness export --to {form} --out FILE")
     there = root.find(path.parent, pin=False)
     if path.name in OWN and there is not None and there.path == str(path.parent) and not path.exists():
-        said = f"{there.path} holds a project, and would be taken for another one with {path.name} in it"
+        said = f"{there.path} contains a project; a file {path.name} there would look like another project"
         raise Refused(said, hint=f"harness export --to {form} --out FOLDER/{path.name}, in a separate folder")
 
 

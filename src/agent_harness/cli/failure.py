@@ -57,7 +57,9 @@ def for_people(error: Exception) -> HarnessError:
     if isinstance(error, OSError) and (refused := _refusal(error)):
         return refused
     where = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return HarnessError(f"Unexpected: {where}", hint="HARNESS_DEBUG=1 and the same command shows where")
+    return HarnessError(
+        f"Unexpected: {where}", hint="HARNESS_DEBUG=1 with the same command shows where the error occurred"
+    )
 
 
 def _refusal(error: OSError) -> Refused | None:
@@ -71,7 +73,7 @@ def _refusal(error: OSError) -> Refused | None:
     try:
         os.getcwd()
     except FileNotFoundError:
-        return Refused("The current folder is gone", hint="cd to an existing folder")
+        return Refused("The current folder no longer exists", hint="cd to an existing folder")
     return None
 
 

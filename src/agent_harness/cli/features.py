@@ -150,14 +150,14 @@ def _what_now(project: "FeatureProject") -> None:
 
 
 @click.command(
-    short_help="Run a feature's tests, or all.",
+    short_help="Run one feature's tests, or all tests.",
     epilog="""\b
 Examples:
   harness verify --feature 3
   harness verify --all""",
 )
-@click.option("--feature", "feature_id", type=int, metavar="N", help="The feature's id.")
-@click.option("--all", "everything", is_flag=True, help="The whole suite, feature by feature.")
+@click.option("--feature", "feature_id", type=int, metavar="N", help="Id of the feature.")
+@click.option("--all", "everything", is_flag=True, help="Run the tests of every feature.")
 @json_option
 def verify(feature_id: int | None, everything: bool, as_json: bool) -> int:
     """Run the tests of one feature, or all tests, on a clean checkout of the work tree's content. Changes nothing."""
@@ -207,7 +207,12 @@ Examples:
   harness log query "library" --since 2d
   harness log sessions --last 3""",
 )
-@click.option("--follow", "_follow", is_flag=True, help="Lines as they come, the last 20 first; of one ITEM.")
+@click.option(
+    "--follow",
+    "_follow",
+    is_flag=True,
+    help="Print the last 20 log lines, then new lines; optionally only of one ITEM.",
+)
 def log(_follow: bool) -> None:
     """Search the logs of a project. Reads only, and works while a session runs."""
 
@@ -235,7 +240,9 @@ def follow(item: str | None, as_json: bool) -> int:
     lines = faces_follow.FollowedLines(followed_of(found.kind, found.path), items.items if items else (), chosen)
     first = lines.last()
     if chosen and not first:
-        show(f"Nothing was said of {chosen.name} yet; waiting for a run that works on it (Ctrl-C ends)", err=True)
+        show(
+            f"The log has no lines about {chosen.name} yet; waiting for a run that works on it (Ctrl-C stops)", err=True
+        )
     try:
         for row in chain(first, faces_follow.coming(lines)):
             if as_json:
@@ -258,16 +265,18 @@ Examples:
   harness log query "pytest failed" --feature 3 --json""",
 )
 @click.argument("text", default="")
-@click.option("--session", type=click.IntRange(0), metavar="N", help="Rows of one session.")
-@click.option("--feature", type=int, metavar="N", help="Rows about one feature.")
-@click.option("--item", metavar="ID", help="Rows about one feature or task.")
-@click.option("--level", type=click.Choice(LEVELS), help="This level and higher ones.")
-@click.option("--type", "types", cls=Several, metavar="NAME", help="Rows of this type.")
+@click.option("--session", type=click.IntRange(0), metavar="N", help="Only rows of session N.")
+@click.option("--feature", type=int, metavar="N", help="Only rows about this feature.")
+@click.option("--item", metavar="ID", help="Only rows about this feature or task.")
+@click.option("--level", type=click.Choice(LEVELS), help="Only rows of this level or a higher one.")
+@click.option("--type", "types", cls=Several, metavar="NAME", help="Only rows of this type.")
 @click.option("--source", "sources", cls=Several, type=click.Choice(SOURCES), help="One log.")
-@click.option("--since", metavar="WHEN", help="30m, 2h, 3d ago, or a date or time (UTC unless it says).")
-@click.option("--until", metavar="WHEN", help="The same, for the end.")
-@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="The newest N rows; 50.")
-@click.option("--utc", is_flag=True, help="Times in UTC, not in local time.")
+@click.option(
+    "--since", metavar="WHEN", help="Only rows after WHEN: 30m, 2h or 3d ago, or a date or time (UTC by default)."
+)
+@click.option("--until", metavar="WHEN", help="Only rows before WHEN, given as for --since.")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N rows. [default: 50]")
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of local time.")
 @json_option
 def query(
     *,
@@ -292,7 +301,9 @@ def query(
     here = root.find()
     if here is not None and here.kind != "features":
         if sources or feature is not None:
-            raise UsageError("--source and --feature are of feature projects", hint="harness log query --item ID")
+            raise UsageError(
+                "--source and --feature work only in a feature project", hint="harness log query --item ID"
+            )
         wanted = log_rows.wanted_of(text, since=since, until=until, **fields)
         found, lines = _rows_of(here, wanted, limit, utc=utc)
     else:
@@ -300,7 +311,7 @@ def query(
 
         found = api.log_query(_project(), text, since=since, until=until, sources=sources, limit=limit, **fields)
         lines = api.log_lines(found, utc=utc)
-    _show(found, lines or ["Nothing in the logs fits."], as_json=as_json)
+    _show(found, lines or ["No log row matches."], as_json=as_json)
     if found["more"] and not as_json:
         show(f"There are older rows; see them with --limit {limit * 4}.", err=True)
     return 0
@@ -317,14 +328,14 @@ def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple
 
 
 @log.command(
-    short_help="Sum up the last sessions.",
+    short_help="Summarize the last sessions.",
     epilog="""\b
 Examples:
   harness log sessions
   harness log sessions --session 7 --json""",
 )
-@click.option("--last", type=click.IntRange(1), default=5, metavar="N", help="How many; 5.")
-@click.option("--session", type=click.IntRange(0), metavar="N", help="Only this one.")
+@click.option("--last", type=click.IntRange(1), default=5, metavar="N", help="Show the last N sessions. [default: 5]")
+@click.option("--session", type=click.IntRange(0), metavar="N", help="Show only session N.")
 @json_option
 def sessions(last: int, session: int | None, as_json: bool) -> int:
     """Summarize sessions: the result and cost of each, the files it wrote, its decisions and errors."""

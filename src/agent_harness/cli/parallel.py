@@ -104,7 +104,7 @@ def _workspace_prune(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
     found = runs.prune()
     lines: list[str] = []
     for each in found["removed"]:
-        kept = f"; what only it had is in {', '.join(each['rescues'])}" if each["rescues"] else ""
+        kept = f"; its unmerged work is in {', '.join(each['rescues'])}" if each["rescues"] else ""
         lines.append(f"Removed {each['place']}{kept}")
     lines += [f"Kept {each['place']}: {each['why']}" for each in found["kept"]]
     return found, [*(lines or ["No workspaces."]), f"next: {found['next']}"]
@@ -130,7 +130,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
         f"{each['item']}  {each['state']}  attempt {each['fence']}, since {_local(each['since'])}"
         for each in found["queue"]
     ]
-    lines = lines or ["Nothing waits to land."]
+    lines = lines or ["The merge queue is empty."]
     lines += [found["unpushed"]["message"]] if found["unpushed"] else []
     return found, [*lines, *([] if found["alive"] else ["No run is running."]), f"next: {found['next']}"]
 
@@ -172,22 +172,23 @@ REQUESTS = Program(
     "Change a running parallel run.",
     {
         "scale": Subcommand(
-            "Change the number of agents at once.",
+            "Change the number of concurrent agents.",
             Argument("workers", "N", _number),
             _JSON,
-            purpose="Change the number of agents of the parallel run here. With more, slots open at "
-            "once; with fewer, they close when their attempt ends.\n\nExit 7: there is no run. 5: it does not "
-            "answer.",
+            purpose="Change the number of agents of this project's parallel run. With more agents, slots open "
+            "immediately; with fewer, a slot closes when its attempt ends.\n\n"
+            "Exit 7: there is no run. 5: the run does not answer.",
             example="harness scale 6",
             act=_asked("scale"),
         ),
         "cancel": Subcommand(
-            "End one attempt; its work is kept.",
+            "Cancel one attempt; its work is kept.",
             Argument("item", "SLOT|ITEM", str),
             _JSON,
-            purpose="End one attempt after its current operation. Its work is kept, nothing is counted, and the item "
-            "is open again: a free slot may start it again.\n\nExit 7: there is no run. 5: it does not "
-            "answer. 2: nothing with that name is running.",
+            purpose="End one attempt after its current operation. Its work is kept, the attempt is not counted, "
+            "and the item is open again: a free slot may start it again.\n\n"
+            "Exit 7: there is no run. 5: the run does not answer. 2: no attempt with that name is "
+            "running.",
             example="harness cancel w3",
             act=_asked("recall"),
         ),
@@ -198,14 +199,15 @@ REQUESTS = Program(
 PROGRAMS = {
     "workspace": Program(
         "harness workspace",
-        "The workspaces in which the agents of parallel runs work: each a separate repository.",
+        "The workspaces of parallel runs. Each agent works in a separate repository.",
         {
             "list": Subcommand(
                 "List the workspaces.",
                 _JSON,
-                purpose="Show each workspace: its state, its size, how long ago an agent started there, and on which "
-                "item. `in use`: an agent works there. `left`: a run was killed, and its work is rescued before "
-                "the workspace is used again. `free`: the project has everything that is in it.",
+                purpose="Show each workspace: its state, its size, how long ago an agent started there, and the "
+                "agent's item. `in use`: an agent works there. `left`: a run was killed; its work is "
+                "rescued before the workspace is reused. `free`: everything in it is already in the "
+                "project.",
                 example="harness workspace list",
                 act=_workspace_list,
             ),
@@ -213,16 +215,16 @@ PROGRAMS = {
                 "Print the folder of a workspace.",
                 Argument("workspace", "WORKSPACE", str),
                 _JSON,
-                purpose="Print the folder of a workspace, and nothing else.",
+                purpose="Print only the folder of a workspace.",
                 example='cd "$(harness workspace path w3)"',
                 act=_workspace_path,
             ),
             "prune": Subcommand(
                 "Remove unused workspaces.",
                 _JSON,
-                purpose="Remove unused workspaces. Work that the project does not have goes to a "
-                "rescue first (`harness rescue list`); files ignored by git, such as installed packages, are deleted. "
-                "Refused while a run exists.",
+                purpose="Remove unused workspaces. Work that the project does not contain is first kept in a "
+                "rescue (`harness rescue list`). Files that git ignores, such as installed packages, are "
+                "deleted. Refused while a run exists.",
                 example="harness workspace prune",
                 act=_workspace_prune,
             ),
@@ -232,34 +234,35 @@ PROGRAMS = {
     ),
     "queue": Program(
         "harness queue",
-        "Proven work that waits to land on the branch.",
+        "The merge queue: proven work that waits to be merged to the branch.",
         {
             "list": Subcommand(
                 "List the merge queue.",
                 _JSON,
-                purpose="Show proven items that wait to land, in order, each with its attempt and time; also of "
-                "a run that was killed.",
+                purpose="Show the proven items that wait to be merged, in order, each with its attempt and time; "
+                "also those of a run that was killed.",
                 example="harness queue list --json",
                 act=_queue_list,
             ),
             "hold": Subcommand(
-                "Keep an item from landing.",
+                "Hold an item: do not merge it.",
                 _ITEM,
                 _JSON,
-                purpose="Keep an item, proven or in progress, from landing until it is released. All others land.",
+                purpose="Hold an item, proven or in progress: it is not merged until it is released. Other items "
+                "are merged as usual.",
                 example="harness queue hold task-003",
                 act=_asked("hold"),
             ),
             "release": Subcommand(
-                "Let a held item land.",
+                "Release a held item, so that it can be merged.",
                 _ITEM,
                 _JSON,
-                purpose="Let a held item land in its turn.",
+                purpose="Release a held item: it is merged when its turn comes.",
                 example="harness queue release task-003",
                 act=_asked("release"),
             ),
             "drop": Subcommand(
-                "Take a candidate out; it is kept in a rescue.",
+                "Remove a candidate; it is kept in a rescue.",
                 _ITEM,
                 _JSON,
                 purpose="Remove the candidate of an item from the queue. It is kept in a rescue "
@@ -268,10 +271,10 @@ PROGRAMS = {
                 act=_asked("drop"),
             ),
             "first": Subcommand(
-                "Let an item land before all others.",
+                "Move an item to the front of the queue.",
                 _ITEM,
                 _JSON,
-                purpose="Let a proven item land before all others that wait.",
+                purpose="Move a proven item to the front of the merge queue.",
                 example="harness queue first task-003",
                 act=_asked("first"),
             ),
@@ -279,7 +282,8 @@ PROGRAMS = {
                 "Rebuild a journal that cannot be read.",
                 _JSON,
                 purpose="Rebuild the journal of a parallel run from refs, results and the project's own files, if "
-                "it is damaged, missing, or belongs to another project; list the unknown facts. The old one is kept.",
+                "the journal is damaged, missing, or belongs to another project. Unknown facts are "
+                "listed, and the old journal is kept.",
                 example="harness queue rebuild",
                 act=_queue_rebuild,
             ),

@@ -26,7 +26,9 @@ from agent_harness.cli.terminal import (
 from agent_harness.kernel.json import JsonObject
 
 yes_option = click.option("--yes", is_flag=True, help="Answer every question with yes.")
-feature_option = click.option("--feature", "feature_id", required=True, type=int, metavar="N", help="The feature's id.")
+feature_option = click.option(
+    "--feature", "feature_id", required=True, type=int, metavar="N", help="Id of the feature."
+)
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
@@ -43,7 +45,7 @@ Examples:
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Task list: its folder. [default: searched from here upwards]")
+@click.option("--root", metavar="DIR", help="Folder of the task list. [default: searched from here upwards]")
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.
@@ -58,7 +60,7 @@ def pause(why: str, root: str | None, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Skip a feature, or put it back.",
+    short_help="Skip a feature, or include it again.",
     epilog="""\b
 Examples:
   harness skip --feature 3 --reason "waits for the new API"
@@ -66,7 +68,7 @@ Examples:
 )
 @feature_option
 @click.option("--reason", metavar="TEXT", help="The reason; kept in features.json.")
-@click.option("--undo", is_flag=True, help="Put a skipped feature back.")
+@click.option("--undo", is_flag=True, help="Include a skipped feature again.")
 @json_option
 def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
     """Exclude a feature from selection, in one commit. Features that depend on the skipped feature stay blocked.
@@ -77,10 +79,13 @@ def skip(feature_id: int, reason: str | None, undo: bool, as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Mark a feature without a proof.", epilog="Example:  harness override --feature 3 --passes true"
+    short_help="Mark a feature as passing or open, without a check.",
+    epilog="Example:  harness override --feature 3 --passes true",
 )
 @feature_option
-@click.option("--passes", required=True, type=click.Choice(["true", "false"]), help="The new mark.")
+@click.option(
+    "--passes", required=True, type=click.Choice(["true", "false"]), help="true: mark as passing; false: mark as open."
+)
 @yes_option
 @json_option
 def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
@@ -97,7 +102,7 @@ def override(feature_id: int, passes: str, yes: bool, as_json: bool) -> int:
 Examples:
   harness undo 3 --dry-run
   harness undo task-003
-  harness undo S8                    what session 8 had accepted
+  harness undo S8                    the work that session 8 got accepted
   harness undo 4f2a91c03d7e          the commit of an undo: restore the item""",
 )
 @click.argument("what", metavar="ITEM|SESSION|COMMIT")
@@ -140,14 +145,14 @@ def manual_verify(feature_id: int, yes: bool, as_json: bool) -> int:
     return answered(as_json, found, 0 if found["recorded"] else 1)
 
 
-@click.command(short_help="Take the project over from the harness.", epilog="Example:  harness handoff")
+@click.command(short_help="Take over the project; no session starts meanwhile.", epilog="Example:  harness handoff")
 @json_option
 def handoff(as_json: bool) -> int:
     """Take over the project yourself: no session starts until `harness takeback`."""
     return answered(as_json, features.opened(as_json).handoff())
 
 
-@click.command(short_help="Give the project back.", epilog="Example:  harness takeback")
+@click.command(short_help="Return the project to the harness.", epilog="Example:  harness takeback")
 @yes_option
 @json_option
 def takeback(yes: bool, as_json: bool) -> int:
@@ -159,7 +164,7 @@ def takeback(yes: bool, as_json: bool) -> int:
     return answered(as_json, features.opened(as_json).takeback(ask(yes=yes)))
 
 
-@click.command(short_help="End the project; keep all commits.", epilog="Example:  harness abort --yes")
+@click.command(short_help="End the work here; keep all commits.", epilog="Example:  harness abort --yes")
 @yes_option
 @json_option
 def abort(yes: bool, as_json: bool) -> int:
@@ -200,7 +205,7 @@ def health(as_json: bool) -> int:
 
 @click.command(
     "add-feature",
-    short_help="Add a feature with a test stub.",
+    short_help="Add a feature with its test stub.",
     epilog="""\b
 Examples:
   harness add-feature "User can take the remainder"
@@ -210,38 +215,64 @@ Examples:
 """,
 )
 @click.argument("description")
-@click.option("--category", metavar="WORD", help="Default: core.")
-@click.option("--test-file", metavar="FILE", help="Default for pytest: named after the feature, beside the others.")
+@click.option("--category", metavar="WORD", help="Category of the feature. [default: core]")
+@click.option(
+    "--test-file",
+    metavar="FILE",
+    help="Test file. With pytest, the default is named after the feature, next to the other tests.",
+)
 @click.option("--step", "steps", multiple=True, metavar="TEXT", help="A verification step; may be repeated.")
-@click.option("--depends-on", "depends_on", cls=Several, type=int, metavar="N", help="Features that come before.")
-@click.option("--priority", type=int, metavar="N", help="The lower, the sooner; without one, after all that have one.")
-@click.option("--size", type=click.Choice(["small", "medium", "large", "xlarge"]), help="Default: by the steps.")
+@click.option(
+    "--depends-on",
+    "depends_on",
+    cls=Several,
+    type=int,
+    metavar="N",
+    help="Id of a feature that must be completed first.",
+)
+@click.option(
+    "--priority",
+    type=int,
+    metavar="N",
+    help="Features with a lower number come first; those without a number come last.",
+)
+@click.option(
+    "--size",
+    type=click.Choice(["small", "medium", "large", "xlarge"]),
+    help="Size of the feature. [default: from the number of steps]",
+)
 @click.option(
     "--requires-red/--no-requires-red",
     default=True,
-    help="Require that its tests fail without the work (the default); not for a refactoring.",
+    help="Require that the feature's tests fail without the work (default), or not, as for a refactoring.",
 )
-@click.option("--verification", type=click.Choice(["automated", "hybrid", "manual"]), help="Default: automated.")
-@click.option("--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="A check by the agent.")
+@click.option(
+    "--verification",
+    type=click.Choice(["automated", "hybrid", "manual"]),
+    help="How the feature is verified. [default: automated]",
+)
+@click.option(
+    "--automated-check", "automated_checks", multiple=True, metavar="TEXT", help="A check that the agent performs."
+)
 @click.option(
     "--manual-check",
     "manual_checks",
     multiple=True,
     metavar="TEXT",
-    help="A check by a person; both for --verification hybrid or manual.",
+    help="A check that a person performs; for --verification hybrid or manual.",
 )
 @click.option(
     "--visual-step",
     "visual_steps",
     multiple=True,
     metavar="TEXT",
-    help="A step to check it in a browser; may be repeated.",
+    help="A step that checks the feature in a browser; may be repeated.",
 )
 @click.option(
     "--may-change",
     cls=Several,
     metavar="GLOB",
-    help="A protected file (older tests, conftest.py, test settings) that its sessions may change.",
+    help="A protected file (older tests, conftest.py, test settings) that the feature's sessions may change.",
 )
 @json_option
 def add_feature(
@@ -333,13 +364,13 @@ def version(as_json: bool) -> int:
 
 
 @click.command(
-    short_help="Update state files of an older version.",
+    short_help="Convert state files of an older version.",
     epilog="""\b
 Examples:
   harness migrate
   harness migrate --no-backup""",
 )
-@click.option("--no-backup", is_flag=True, help="Migrate without a copy of the state.")
+@click.option("--no-backup", is_flag=True, help="Migrate without keeping a copy of the old state.")
 @json_option
 def migrate(no_backup: bool, as_json: bool) -> int:
     """Convert the project state of an older harness to this version; a copy of the old state is kept."""
@@ -380,7 +411,7 @@ def stop(as_json: bool) -> int:
     required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Specification of the new features, in prose.",
+    help="File that describes the new features in plain text.",
 )
 @agent_option
 @json_option

@@ -51,24 +51,45 @@ def _refuse_another(folder: Path, wanted: str) -> None:
 
 
 @click.command(
-    short_help="Start a task list, or plan a project.",
+    short_help="Create a task list, or plan a project.",
     epilog="""\b
 Examples:
   harness init .                                                 a task list in this folder
   harness init --spec SPEC.md --agent 'command:my-agent'         a project, planned from a specification
-  harness init --adopt                                           a project, from the code and tests that are here""",
+  harness init --adopt                                           a project, from existing code and tests""",
 )
 @click.argument("folder", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@click.option("--spec", type=click.Path(path_type=Path), metavar="FILE", help="Specification of the project, in prose.")
-@click.option("--adopt", "adopts", is_flag=True, help="Project: adopt the code and the tests that are here.")
-@click.option("--allow-failing", is_flag=True, help="With --adopt: also if no test passes here.")
+@click.option(
+    "--spec",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Plan a feature project from this file, a specification in plain text.",
+)
+@click.option("--adopt", "adopts", is_flag=True, help="Create a feature project from the existing code and tests.")
+@click.option("--allow-failing", is_flag=True, help="With --adopt: continue even if no test passes.")
 @agent_option
-@click.option("--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: one worker, or several.")
-@click.option("--max-tasks", type=click.IntRange(0), metavar="N", help="Task list: outcomes a session; 20, 0: any.")
-@click.option("--max-sessions", type=click.IntRange(0), metavar="N", help="Task list: sessions in all; 50, 0: any.")
-@click.option("--with-init-sh", is_flag=True, help="Task list: a template of harness-init.sh.")
-@click.option("--gitignore/--no-gitignore", default=None, help="Task list: .gitignore; else .git/info/exclude.")
-@click.option("--beside", is_flag=True, help="Also if there is a project of another kind, here or above.")
+@click.option(
+    "--mode", type=click.Choice(["exclusive", "concurrent"]), help="Task list: allow only one worker, or several."
+)
+@click.option(
+    "--max-tasks",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Task list: end a session after N completed or failed attempts; 0: no limit. [default: 20]",
+)
+@click.option(
+    "--max-sessions",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Task list: most sessions in total; 0: no limit. [default: 50]",
+)
+@click.option("--with-init-sh", is_flag=True, help="Task list: also write a template of harness-init.sh.")
+@click.option(
+    "--gitignore/--no-gitignore",
+    default=None,
+    help="Task list: ignore harness files in .gitignore. [default: in .git/info/exclude]",
+)
+@click.option("--beside", is_flag=True, help="Continue even if there is a project of another kind here or above.")
 @json_option
 def init(
     *,
@@ -106,7 +127,7 @@ def init(
         return features.init(folder or Path.cwd(), spec, agents=agents, as_json=as_json)
     if folder is None:
         raise UsageError(
-            "harness init PATH makes a task list; harness init --spec FILE plans a feature project",
+            "harness init needs a folder (for a task list) or --spec FILE (for a feature project)",
             hint="harness init --help",
         )
     from agent_harness.cli import tasklist
@@ -126,21 +147,28 @@ Examples:
   harness run --max-tasks 5 --agent 'command:my-agent'           task list""",
 )
 @click.option("--dry-run", is_flag=True, help="Show the next steps; change nothing.")
-@click.option("--until-done", is_flag=True, help="Project: session after session, until all is proven.")
-@click.option("--sessions", type=click.IntRange(1), metavar="N", help="Project: at most N sessions.")
-@click.option("--feature", "feature_id", type=int, metavar="N", help="Project: work on this feature.")
-@click.option("--once", is_flag=True, help="Task list: one task.")
-@click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: at most N attempts.")
-@click.option("--max-minutes", type=Positive(), metavar="M", help="Task list: minutes per attempt. [default: 60]")
-@click.option("--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run. [default: 10]")
+@click.option("--until-done", is_flag=True, help="Feature project: run sessions until all features are proven.")
+@click.option("--sessions", type=click.IntRange(1), metavar="N", help="Feature project: run at most N sessions.")
+@click.option("--feature", "feature_id", type=int, metavar="N", help="Feature project: work on this feature.")
+@click.option("--once", is_flag=True, help="Task list: run only one task.")
+@click.option("--max-tasks", type=click.IntRange(1), metavar="N", help="Task list: run at most N attempts.")
+@click.option(
+    "--max-minutes",
+    type=Positive(),
+    metavar="M",
+    help="Task list: limit each attempt to this many minutes. [default: 60]",
+)
+@click.option(
+    "--max-cost", type=Positive(), metavar="USD", help="Task list: budget of this run in US dollars. [default: 10]"
+)
 @click.option("--branch", metavar="NAME", help="Branch for the work of parallel agents. [default: the current one]")
 @click.option(
-    "--workers", type=click.IntRange(1, 256), metavar="N", help="N agents at once, each in its own workspace."
+    "--workers", type=click.IntRange(1, 256), metavar="N", help="Run N agents in parallel, each in its own workspace."
 )
 @click.option(
     "--engine", metavar="URL", envvar="HARNESS_ENGINE", help="Where workers run: temporal://HOST:PORT. [default: here]"
 )
-@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of a git remote.")
+@click.option("--exchange", metavar="DIR", help="Use this folder, which all machines share, instead of a git remote.")
 @agent_option
 @wait_option
 @now_option
@@ -189,7 +217,7 @@ def run(
         given = {"--max-tasks": max_tasks, "--max-minutes": max_minutes, "--max-cost": max_cost}
         _refuse({"--once": once, **given}, kind)
         if workers and feature_id is not None:
-            raise UsageError("--feature and --workers exclude each other", hint="harness run --help")
+            raise UsageError("--feature and --workers cannot be used together", hint="harness run --help")
         return features.run(
             dry_run=dry_run,
             until_done=until_done,
@@ -207,7 +235,7 @@ def run(
 
     _refuse({"--sessions": sessions, "--feature": feature_id is not None}, kind)
     if once and workers:
-        raise UsageError("--once and --workers exclude each other", hint="harness run --help")
+        raise UsageError("--once and --workers cannot be used together", hint="harness run --help")
     workers = workers or (None if once else tasklist.workers_set())
     if branch is not None and not workers:
         raise UsageError("--branch needs --workers", hint="harness run --help")
@@ -257,9 +285,13 @@ Examples:
   harness status --json
   harness status --line                      for the status bar of tmux""",
 )
-@click.option("--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: lines of the log; 5.")
-@click.option("--line", "glance", is_flag=True, help="One line of at most 60 characters, for a status bar.")
-@click.option("--all", "everything", is_flag=True, help="All tasks of a long list, all that waits, all agents.")
+@click.option(
+    "--tail", type=click.IntRange(0), default=5, metavar="N", help="Task list: show N lines of the log. [default: 5]"
+)
+@click.option("--line", "glance", is_flag=True, help="Print one line of at most 60 characters, for a status bar.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show all tasks of a long list, all pending questions and all agents."
+)
 @json_option
 def status(tail: int, glance: bool, everything: bool, as_json: bool) -> int:
     """Show the progress of the project or task list, and the next step. Reads only, and takes no lock.
@@ -280,9 +312,18 @@ Examples:
   harness resume --choose increase --budget 20
   harness resume --choose accept-change --feature 3""",
 )
-@click.option("--choose", metavar="WORD", help="Project: the answer to the stored question: word, letter or number.")
-@click.option("--budget", type=Positive(), metavar="USD", help="Project: the new budget, with --choose increase.")
-@click.option("--feature", "feature_id", type=int, metavar="N", help="Project: of several questions, the one about N.")
+@click.option(
+    "--choose", metavar="WORD", help="Feature project: answer the pending question with a word, letter or number."
+)
+@click.option(
+    "--budget",
+    type=Positive(),
+    metavar="USD",
+    help="Feature project: the new budget in US dollars, with --choose increase.",
+)
+@click.option(
+    "--feature", "feature_id", type=int, metavar="N", help="Feature project: answer the question about feature N."
+)
 @json_option
 def resume(choose: str | None, budget: float | None, feature_id: int | None, as_json: bool) -> int:
     """Answer the question that stopped a feature project, or end its pause. On a task list, end a pause or a halt.
@@ -310,7 +351,9 @@ Examples:
   harness say --to task-003 "Mind the time zones." """,
 )
 @click.argument("text")
-@click.option("--to", metavar="SLOT|ITEM", help="Of several agents: the one in this slot, or on this item.")
+@click.option(
+    "--to", metavar="SLOT|ITEM", help="Send to the agent in this slot or on this item, if several agents run."
+)
 @json_option
 def say(text: str, to: str | None, as_json: bool) -> int:
     """Send a message to the running agent. The agent gets the message in its current turn if the client supports this,
@@ -342,7 +385,7 @@ Examples:
   harness projects
   harness projects --forget ~/old-shop""",
 )
-@click.option("--forget", cls=Several, metavar="PATH", help="Remove the state of a deleted project.")
+@click.option("--forget", cls=Several, metavar="PATH", help="Remove the stored state of a deleted project.")
 @json_option
 def projects(forget: tuple[str, ...], as_json: bool) -> int:
     """List the task lists, feature projects and long tasks on which you have used the harness.
@@ -393,7 +436,7 @@ def _forget(path: str, places: "Sequence[Place]") -> list[str]:
     named = {os.path.abspath(path), os.path.realpath(path)}
     found = [each for each in places if each.path in named or each.folder in named]
     if not found:
-        raise UsageError(f"Nothing is kept about {path}", hint="harness projects")
+        raise UsageError(f"No state is stored for {path}", hint="harness projects")
     gone = [each for each in found if each.gone] or found[:1]
     for each in gone:
         owner.refuse_agents(each.path or each.folder, "harness projects --forget")
@@ -433,8 +476,8 @@ def _project_lines(rows: "list[JsonObject]") -> list[str]:
     for row in (row for row in rows if row["gone"]):
         lines.append(f"Gone: {row['path']} ({root.NAMES[row['kind']]}, seen {_day(row['seen'])})")
         lines.append(f"next: harness projects --forget {shlex.quote(row['path'])}")
-    lines += [f"Not known whose: {row['state_folder']}" for row in rows if not row["path"]]
-    return lines or ["No project yet. To begin: harness setup"]
+    lines += [f"Of an unknown project: {row['state_folder']}" for row in rows if not row["path"]]
+    return lines or ["No projects yet. To begin: harness setup"]
 
 
 def _day(at: str) -> str:

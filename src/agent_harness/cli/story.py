@@ -235,7 +235,7 @@ def _make_ignored(folder: str) -> None:
     from agent_harness.kernel import files
 
     if os.path.islink(folder):
-        raise NotADirectoryError(None, "the folder is a link, which is not followed")
+        raise NotADirectoryError(None, "the folder is a symbolic link; links are not followed")
     if not os.path.isdir(folder):
         os.mkdir(folder)
         files.replace(os.path.join(folder, ".gitignore"), b"*\n")
@@ -273,7 +273,7 @@ def _serve(
     from agent_harness.kernel import owner
 
     if path and all:
-        raise UsageError("--all and a path exclude each other", hint="harness serve --help")
+        raise UsageError("--all and a path cannot be used together", hint="harness serve --help")
     owner.refuse_agents(None, "harness serve")  # anybody with the link decides as a person
     try:
         from agent_harness.views.serve import server
@@ -381,7 +381,7 @@ STORY = Program(
         "report": Subcommand(
             "Write a report as one HTML or Markdown page.",
             Option("--out", "FILE", "Write the page to FILE. [default: .harness/report.html]"),
-            Option("--open", None, "Open it in the browser."),
+            Option("--open", None, "Open the page in the browser."),
             Option("--since", "WHEN", "Include claims and sessions since WHEN: 2h, 3d ago, or a date."),
             Option("--share", None, "Leave out paths and names of this machine."),
             Option("--no-costs", None, "Leave out the costs."),
@@ -412,7 +412,7 @@ STORY = Program(
             Argument("path", "[PATH]...", str, required=False, many=True),
             Option("--all", None, "Show all your projects; those that need you first."),
             Option("--port", "N", "Listen on port N; 0: any free one. [default: 8770, or the next free one]", _port),
-            Option("--open", None, "Open it in the browser."),
+            Option("--open", None, "Open the page in the browser."),
             Option("--read-only", None, "Offer no actions."),
             Option("--link", None, "Print another link to the running server."),
             Option(

@@ -39,15 +39,28 @@ Examples:
   harness add --from tasks.jsonl""",
 )
 @click.argument("title", required=False)
-@click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="P0 comes first; P1 is the default.")
-@click.option("--depends", cls=Several, metavar="IDS", help="Ids that must be completed first.")
-@click.option("--validate", metavar="CMD", help="The command that proves the task; it must exit 0.")
-@click.option("--timeout", type=Positive(1), metavar="S", help="Seconds for that command; 300.")
-@click.option("--may-change", cls=Several, metavar="GLOB", help="Files the proof stands on that may change.")
-@click.option("--max-attempts", type=click.IntRange(1), metavar="N", help="Attempts before it fails for good; 3.")
-@click.option("--cleanup", metavar="CMD", help="Runs after a failed attempt.")
-@click.option("--from", "source", type=click.File("r", encoding="utf-8"), metavar="FILE", help="One JSON task a line.")
-@click.option("--no-try", is_flag=True, help="Do not run the command once to check if it passes already.")
+@click.option("--priority", type=click.Choice(["P0", "P1", "P2"]), help="Priority; P0 comes first. [default: P1]")
+@click.option("--depends", cls=Several, metavar="IDS", help="Id of a task that must be completed first.")
+@click.option("--validate", metavar="CMD", help="Command that checks the task; exit code 0 means done.")
+@click.option("--timeout", type=Positive(1), metavar="S", help="Time limit of that command in seconds. [default: 300]")
+@click.option(
+    "--may-change",
+    cls=Several,
+    metavar="GLOB",
+    help="Protected file that the work may change, although the check depends on it.",
+)
+@click.option(
+    "--max-attempts", type=click.IntRange(1), metavar="N", help="Stop retrying after N failed attempts. [default: 3]"
+)
+@click.option("--cleanup", metavar="CMD", help="Command to run after a failed attempt.")
+@click.option(
+    "--from",
+    "source",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="Add the tasks in FILE, one JSON object per line.",
+)
+@click.option("--no-try", is_flag=True, help="Do not run the check now to see if it already passes.")
 @root_option
 @json_option
 def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json: bool, **options: Any) -> int:
@@ -60,10 +73,10 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
     task_list = None if begun else open_list(root=root)
     if source is not None:
         if title:
-            raise UsageError("a title and --from FILE exclude each other", hint="harness add --help")
+            raise UsageError("a title and --from FILE cannot be used together", hint="harness add --help")
         if given := next((name for name, value in options.items() if value not in (None, ())), None):
             option = f"--{given.replace('_', '-')}"
-            raise UsageError(f"{option} and --from FILE exclude each other; a line of FILE says it", hint=ADD)
+            raise UsageError(f"{option} and --from FILE cannot be used together; set it in FILE", hint=ADD)
         try:
             tasks = read_lines(source.read())
         except UnicodeDecodeError:
@@ -82,7 +95,7 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
     said = f"Made a task list in {begun}.\n" if begun else ""
     said += f"Added {', '.join(found['task_ids']) or 'nothing'}."
     if missing and found["task_ids"]:
-        said += " Without a validation command it cannot be completed:\n"
+        said += " Without a check the task cannot be completed:\n"
         said += f"  harness task set {found['task_ids'][0]} validation.command='…'"
     tried = task_list.tried([] if no_try else found["task_ids"])
     found["passes_already"] = [task_id for task_id, passes in tried.items() if passes]
@@ -94,7 +107,7 @@ def add(title: str | None, source: Any, no_try: bool, root: str | None, as_json:
 
 def _passes_already(task_id: str) -> str:
     return (
-        f"The check of {task_id} passes already, before any work. Name one that fails until the task is done:\n"
+        f"The check of {task_id} already passes, before any work. Set a check that fails until the task is done:\n"
         f"  harness task set {task_id} validation.command='…'"
     )
 
@@ -120,10 +133,10 @@ def _asked() -> JsonObject:
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (ids, with commas)", default="", show_default=False)),
-        "validate": click.prompt("Command that proves it", default="", show_default=False),
+        "validate": click.prompt("Command that checks the task", default="", show_default=False),
     }
     if found["validate"]:
-        found["timeout"] = click.prompt("Seconds for that command", type=Positive(1), default=300.0)
+        found["timeout"] = click.prompt("Time limit of that command in seconds", type=Positive(1), default=300.0)
     return found
 
 
@@ -157,15 +170,15 @@ def _task(
     return found
 
 
-@click.command(short_help="Turn the hooks on here.", epilog="Example:  harness activate")
+@click.command(short_help="Turn the hooks on for this task list.", epilog="Example:  harness activate")
 @root_option
 @json_option
 def activate(root: str | None, as_json: bool) -> int:
     """Make the hooks of agent clients act on this task list."""
-    return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks act here.")
+    return answer("activate", open_list(root=root).activate(), as_json=as_json, said="Hooks are on in this project.")
 
 
-@click.command(short_help="Turn the hooks off here.", epilog="Example:  harness deactivate")
+@click.command(short_help="Turn the hooks off for this task list.", epilog="Example:  harness deactivate")
 @root_option
 @json_option
 def deactivate(root: str | None, as_json: bool) -> int:
@@ -182,9 +195,9 @@ def init(folder: Path, *, as_json: bool, **options: Any) -> int:
     found = TaskList.init(str(folder), **options)
     said = f"Made {', '.join(found['created']) or 'nothing new'} in {found['root']}."
     if "set_aside" in found:
-        said += f"\nAn earlier list was here; its state is now in {found['set_aside']}."
+        said += f"\nAn earlier task list was here; its state is now in {found['set_aside']}."
     if found["kept"]:
-        said += f" Kept as it was: {', '.join(found['kept'])}."
+        said += f" Not changed: {', '.join(found['kept'])}."
     if found["ignored_in"]:
         said += f"\nThe harness's own files are ignored in {found['ignored_in']}."
     return answer("init", found, as_json=as_json, said=said)
@@ -229,12 +242,14 @@ def run(*, agents: tuple[str, ...], wait: bool | None, now: bool, dry_run: bool,
 
 
 @click.command(
-    short_help="Keep an interactive client going.",
+    short_help="Restart a client until its task list is done.",
     epilog="Example:  harness drive -- claude 'Work on the harness task list: /harness run'",
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
-@click.option("--times", type=click.IntRange(1), default=50, metavar="N", help="Starts it at most N times; 50.")
+@click.option(
+    "--times", type=click.IntRange(1), default=50, metavar="N", help="Start the client at most N times. [default: 50]"
+)
 @root_option
 @json_option
 def drive(command: tuple[str, ...], times: int, root: str | None, as_json: bool) -> int:

@@ -155,7 +155,7 @@ def _told(key: str, value: object) -> Iterator[str]:
 def _table(answer: JsonObject) -> Iterator[str]:
     """Yield the rescues of an answer, or one rescue's files and commits, as one line each."""
     for each in answer.get("rescues") or []:
-        held = each.get("what") or f"taken away from {each['task_id']}"
+        held = each.get("what") or f"rolled back from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
     if "base" in answer and "ref" in answer:
         yield from (f"  {each['status']} {each['path']}" for each in answer["files"])
@@ -168,33 +168,33 @@ def _table(answer: JsonObject) -> Iterator[str]:
 def _step(word: str) -> tuple[int, int]:
     done, _, total = word.partition("/")
     if not all(each.isascii() and each.isdecimal() and len(each) <= 9 for each in (done, total)):
-        raise ValueError(f"{word!r} is not of the form M/N")
+        raise ValueError(f"{word!r} must be of the form M/N, such as 2/4")
     return int(done), int(total)
 
 
 def _assignment(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not equals:
-        raise ValueError(f"{word!r} is not of the form FIELD=VALUE")
+        raise ValueError(f"{word!r} must be of the form FIELD=VALUE")
     return name, value
 
 
 _LIST = (
-    Option("--root", "DIR", "Folder of the task list; else searched from here upwards."),
-    Option("--worker", "ID", "Else HARNESS_WORKER_ID."),
-    Option("--session", "ID", "Else HARNESS_SESSION_ID, else the program that calls."),
-    Option("--token", "TOKEN", "The claim's token; else HARNESS_CLAIM_TOKEN."),
-    Option("--lock-timeout", "S", "Seconds to wait for the lock.", Number()),
-    Option("--now", "ISO", "For tests: the time that it is.", hidden=True),
-    Option("--text", None, "Answer for people."),
-    Option("--json", None, "One JSON object; the default, but at a terminal."),
+    Option("--root", "DIR", "Folder of the task list. [default: searched from here upwards]"),
+    Option("--worker", "ID", "Id of the worker. [default: HARNESS_WORKER_ID]"),
+    Option("--session", "ID", "Id of the session. [default: HARNESS_SESSION_ID, else the calling program]"),
+    Option("--token", "TOKEN", "Token of the claim. [default: HARNESS_CLAIM_TOKEN]"),
+    Option("--lock-timeout", "S", "Wait at most this many seconds for the lock.", Number()),
+    Option("--now", "ISO", "For tests: use this as the current time.", hidden=True),
+    Option("--text", None, "Print the answer as text."),
+    Option("--json", None, "Print one JSON object. [default except at a terminal]"),
 )
 LIST_NAMES = ("root", "worker", "session", "token", "lock_timeout", "now")
 
 _ID = Argument("task_id", "ID")
 _REF = Argument("ref", "REF")
-_LEASE = Option("--lease", "S", "Seconds, 1800.", Number(), name="lease_seconds")
-_PUSHED = Option("--allow-pushed", None, "Also go back over commits that were pushed.")
+_LEASE = Option("--lease", "S", "Length of the lease in seconds. [default: 1800]", Number(), name="lease_seconds")
+_PUSHED = Option("--allow-pushed", None, "Also roll back commits that were pushed.")
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
@@ -232,12 +232,13 @@ _TASK = {
         example="harness task next",
     ),
     "claim": _verb(
-        "Take the next task.",
-        Option("--task", "ID", "This one and no other.", name="task_id"),
+        "Claim the next task.",
+        Option("--task", "ID", "Claim only this task.", name="task_id"),
         _LEASE,
-        Option("--dirty", "WORD", "A dirty work tree.", OneOf("remember", "refuse")),
-        purpose="Take the next task, or say which one you hold already.\n\nExit 7: nothing can be claimed. 5: another "
-        "session, paused. 3: halted, a person must act. 9: a limit is reached.",
+        Option("--dirty", "WORD", "Allow uncommitted changes in the work tree.", OneOf("remember", "refuse")),
+        purpose="Claim the next task, or show the task that you have already claimed.\n\n"
+        "Exit 7: nothing can be claimed. 5: another session is active, or the list is paused. 3: halted, "
+        "a person must act. 9: a limit is reached.",
         example="harness task claim --lease 3600",
     ),
     "checkpoint": _verb(
@@ -245,7 +246,7 @@ _TASK = {
         _ID,
         Argument("step", "M/N", _step),
         Argument("description", "TEXT"),
-        purpose="Record that step M of N is done, and renew the lease. The same M again replaces the one before.",
+        purpose="Record that step M of N is done, and renew the lease. A repeated M replaces the earlier record.",
         example='harness task checkpoint task-001 2/4 "routes"',
         act=_checkpoint,
     ),
@@ -253,77 +254,83 @@ _TASK = {
         "Renew the lease of a task.",
         _ID,
         _LEASE,
-        purpose="Move the end of the lease forward. Exit 8: the task is no longer yours; do not change its files.",
+        purpose="Extend the lease of the task. Exit 8: the task is no longer yours; do not change its files.",
         example="harness task renew task-001",
     ),
     "run-step": _verb(
         "Run a long command; renew the lease.",
         _ID,
         Argument("command", "-- CMD...", many=True),
-        Option("--timeout", "S", "Seconds; 3600.", Number(), name="timeout_seconds"),
-        purpose="Run a command that takes longer than the lease, which is renewed meanwhile. Its exit code is in the "
-        "answer.",
+        Option(
+            "--timeout", "S", "Time limit of the command in seconds. [default: 3600]", Number(), name="timeout_seconds"
+        ),
+        purpose="Run a command that takes longer than the lease. The lease is renewed meanwhile, and the answer "
+        "contains the command's exit code.",
         example="harness task run-step task-001 --timeout 7200 -- make train",
         forwards=True,
     ),
     "validate": _verb(
         "Run the check of a task.",
         _ID,
-        purpose="Run the task's validation command, and remember a pass. Exit 1: FAIL, 124: TIMEOUT.",
+        purpose="Run the task's check, and record if it passes. Exit 1: FAIL, 124: TIMEOUT.",
         example="harness task validate task-001",
         act=_validate,
     ),
     "complete": _verb(
-        "Prove, commit and close a task.",
+        "Verify, commit and complete a task.",
         _ID,
-        Option("--no-commit", None, "Leave the work uncommitted.", name="commit", sets=False),
-        Option("-m", "TEXT", "The commit's message after [ID]; else the title.", name="message"),
-        purpose="Run the validation (unless it passed on just this tree), commit the work, close the task.\n\nExit 1: "
-        "the proof failed, the task is still yours. 124: it timed out. 8: no longer yours.",
+        Option("--no-commit", None, "Do not commit the work.", name="commit", sets=False),
+        Option("-m", "TEXT", "Commit message after [ID]. [default: the task's title]", name="message"),
+        purpose="Run the check (unless it already passed on exactly this tree), commit the work and complete the "
+        "task.\n\n"
+        "Exit 1: the check failed and the task is still yours. 124: the check timed out. 8: the task is "
+        "no longer yours.",
         example="harness task complete task-001",
     ),
     "accept": _verb(
         "Accept rejected work as it is.",
         _ID,
         Argument("patterns", "PATTERN...", many=True, required=False),
-        purpose="A person's word on work that was refused for what it changes of the files that prove it: what the last"
-        " attempt did comes out of its rescue and is judged again, with the files of these patterns allowed to differ;"
-        " where all else holds it is committed and the task closed.\n\nWithout a pattern: a person's word that a task"
-        " is done, if nothing was changed and its check"
-        " passed before."
-        "\n\nExit 1: the proof failed. 4: files have changed"
-        " since, or nothing waits. The task then is as it was.",
+        purpose="Accept work that was rejected because it changes files that its check depends on; only for "
+        "people. The last attempt's work is restored from its rescue and verified again, but files that "
+        "match a PATTERN may differ. If this succeeds, the work is committed and the task completed.\n\n"
+        "Without a PATTERN: confirm that a task is done, if nothing was changed and its check passed "
+        "before.\n\n"
+        "Exit 1: the check failed. 4: files have changed since, or no work waits. In both cases the task "
+        "does not change.",
         example="harness task accept task-001 check.sh",
     ),
     "fail": _verb(
-        "Give up an attempt.",
+        "End an attempt as failed.",
         _ID,
         Argument("message", "TEXT"),
-        Option("--category", "WORD", "Kind of the failure.", OneOf(*CATEGORIES), required=True),
-        Option("--no-rollback", None, "Leave the work tree as it is.", name="rollback", sets=False),
+        Option("--category", "WORD", "Category of the failure.", OneOf(*CATEGORIES), required=True),
+        Option("--no-rollback", None, "Do not roll back the work tree.", name="rollback", sets=False),
         _PUSHED,
-        purpose="Close the attempt without a proof: the work goes into a rescue, the tree back to what it was at the "
-        "claim.",
+        purpose="End the attempt as failed, without running the check. The work goes into a rescue, and the work "
+        "tree is restored to its state at the claim.",
         example='harness task fail task-001 --category TEST_FAIL "why"',
     ),
     "release": _verb(
-        "Give a task back, not counted.",
+        "Release a task without counting an attempt.",
         _ID,
         Argument("why", "TEXT"),
-        purpose="Give the task back: no attempt is counted, the work goes into a rescue.",
+        purpose="Release the task: no attempt is counted, and the work goes into a rescue.",
         example='harness task release task-001 "no time"',
     ),
     "recover": _verb(
         "Repair an interrupted attempt.",
         Argument("task_id", "[ID]", required=False),
-        Option("--decide", "WORD", "Your decision, if only you can decide.", OneOf("resume", "fail")),
-        purpose="Fix a damaged state from its backup, and the tasks that an interrupted session left.",
+        Option(
+            "--decide", "WORD", "Your decision about the interrupted work, if one is needed.", OneOf("resume", "fail")
+        ),
+        purpose="Restore a damaged state file from its backup, and repair the tasks that an interrupted session left.",
         example="harness task recover task-001 --decide resume",
     ),
     "rollback": _verb(
         "Restore the state at the claim.",
         _ID,
-        Option("--dry-run", None, "Only show the changes."),
+        Option("--dry-run", None, "Show the changes only; change nothing."),
         _PUSHED,
         purpose="Restore the work tree to its state at the claim; removed work goes into a rescue.",
         example="harness task rollback task-001 --dry-run",
@@ -332,36 +339,39 @@ _TASK = {
         "Change a field of a task.",
         _ID,
         Argument("changes", "FIELD=VALUE", _assignment, many=True),
-        purpose="A person's correction: title, status (pending, failed), priority, depends_on, validation.command and "
-        "others.",
+        purpose="Change a field of a task; only for people: title, status (pending, failed), priority, "
+        "depends_on, validation.command and others.",
         example="harness task set task-001 priority=P0",
         act=_set,
     ),
     "reset": _verb(
-        "Open failed tasks again.",
+        "Make failed tasks pending again.",
         Argument("task_ids", "[ID...]", required=False, many=True),
-        Option("--failed", None, "All that have failed for good."),
-        purpose="Make failed tasks pending again, with all their attempts: all that are named, or none.",
+        Option("--failed", None, "Reset all tasks that are not retried any more."),
+        purpose="Make the named failed tasks pending again, with all their attempts. If one of them cannot be "
+        "reset, none is.",
         example="harness task reset --failed",
     ),
     "stats": _verb(
         "Write statistics to the log.",
-        purpose="The numbers of the list, also as a STATS line in the log.",
+        purpose="Print the list's statistics, and write them to the log as a STATS line.",
         example="harness task stats --text",
     ),
 }
 
 _SESSION = {
     "start": _verb(
-        "Begin a session.",
-        Option("--take-over", None, "The other session is known to be dead (a person's decision)."),
-        purpose="Take the session lease, fix what was interrupted, run harness-init.sh, count the session.\n\nExit 5: "
-        "another session is active. 9: max_sessions is reached. 3: halted. 4: the environment cannot be set up.",
+        "Start a session.",
+        Option("--take-over", None, "Take over the session lease; only if you know that the other session is dead."),
+        purpose="Take the session lease, repair interrupted tasks, run harness-init.sh, and count the session.\n\n"
+        "Exit 5: another session is active. 9: max_sessions is reached. 3: the list is halted. 4: the "
+        "environment cannot be set up.",
         example="harness session start",
     ),
     "end": _verb(
         "End a session.",
-        purpose="Write the numbers into the log, release the session lease, turn the hooks off if no work is left.",
+        purpose="Write the statistics to the log, release the session lease, and turn the hooks off if no work is "
+        "left.",
         example="harness session end",
     ),
 }
@@ -369,7 +379,7 @@ _SESSION = {
 _RESCUE = {
     "list": _verb(
         "List rescues.",
-        purpose="All rescues: ref, task, time, commit, number of files.",
+        purpose="List all rescues with ref, task, time, commit and number of files.",
         example="harness rescue list",
     ),
     "show": _verb(
@@ -381,14 +391,22 @@ _RESCUE = {
     "restore": _verb(
         "Restore a rescue.",
         _REF,
-        Option("--to", "DIR", "Write all of its files into a new folder; else its changes into the work tree."),
-        purpose="Write the files of a rescue into a new folder, or restore the changes of the attempt in the work tree."
-        "\n\nNothing is overwritten: if a file has changed since, the work tree stays as it is (exit 4).",
+        Option("--to", "DIR", "Write all files into this new folder. [default: restore the changes in the work tree]"),
+        purpose="Write the files of a rescue into a new folder, or restore the attempt's changes in the work "
+        "tree.\n\n"
+        "Nothing is overwritten: if a file has changed since, the work tree is not changed (exit 4).",
         example="harness rescue restore rescue/task-001/1 --to ../looked-at",
     ),
     "prune": _verb(
         "Delete old rescues.",
-        Option("--older-than", "DAYS", "Age in days.", Number(0), name="older_than_days", required=True),
+        Option(
+            "--older-than",
+            "DAYS",
+            "Delete rescues older than N days.",
+            Number(0),
+            name="older_than_days",
+            required=True,
+        ),
         purpose="Delete rescues that are older than this number of days.",
         example="harness rescue prune --older-than 30",
     ),
@@ -397,7 +415,7 @@ _RESCUE = {
 PROGRAMS = {
     "task": Program(
         "harness task",
-        "Commands of an agent on a task list. Every answer names the next command.",
+        "Commands that an agent uses on a task list. Every answer names the next command.",
         _TASK,
         STYLE,
         examples=[
@@ -415,7 +433,7 @@ PROGRAMS = {
     ),
     "rescue": Program(
         "harness rescue",
-        "Every rollback keeps the removed work under a private ref, until a person prunes it.",
+        "Every rollback keeps the removed work under a private git ref, until a person deletes the rescue.",
         _RESCUE,
         STYLE,
     ),
@@ -430,12 +448,12 @@ MCP = Program(
     {
         "mcp": Subcommand(
             "Serve the task commands to a client over MCP.",
-            Option("--root", "DIR", "Folder of the project; else searched from the working directory upwards."),
+            Option("--root", "DIR", "Folder of the project. [default: searched from the working directory upwards]"),
             purpose="Serve status, next, claim, checkpoint, validate, complete, fail, release and log_query on stdin"
-            " and stdout. Started by a client; it ends when the client closes its input, after the calls that run.\n\n"
-            "A client that runs without a person must be allowed the tools beforehand: `claude -p` by"
-            ' --allowedTools mcp__harness, `codex exec` by default_tools_approval_mode = "approve" in the server\'s'
-            " section of config.toml.",
+            " and stdout. A client starts this command; it exits after the running calls when the client closes its "
+            "input.\n\n"
+            "For unattended clients, allow the tools beforehand: `claude -p` with --allowedTools mcp__harness, "
+            '`codex exec` with default_tools_approval_mode = "approve" in the server\'s section of config.toml.',
             example="claude mcp add harness -- harness mcp",
         )
     },

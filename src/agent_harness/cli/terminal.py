@@ -40,12 +40,14 @@ agent_option = click.option(
     "agents",
     metavar="SPEC",
     multiple=True,
-    help="Agent: a kind, scripted:FILE, or command:WORDS; HARNESS_AGENT. Repeat it to add a fallback.",
+    help="Agent: a kind, scripted:FILE, or command:WORDS. [default: HARNESS_AGENT] Repeat for fallbacks.",
 )
 wait_option = click.option(
-    "--wait/--no-wait", default=None, help="Wait for the end of a rate limit, and for a slot here; or end the run."
+    "--wait/--no-wait",
+    default=None,
+    help="Wait for rate limits to end and for a free agent slot, or end the run instead.",
 )
-now_option = click.option("--now", is_flag=True, help="Start once although a rate limit is known.")
+now_option = click.option("--now", is_flag=True, help="Start now, although the account is known to be rate limited.")
 
 _PIPE_SECONDS = 1.0
 REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
@@ -215,7 +217,7 @@ class Screen:
                 self._draw([self._one(seen or (f"... {silent:.0f} s" if silent > QUIET_SECONDS else ""))])
             elif silent >= clock.scaled(PROGRESS_SECONDS):
                 last = self._last
-                self.say(f"Still running: {seen}" if seen else f"Still running, last said: {last}")
+                self.say(f"Still running: {seen}" if seen else f"Still running; last output: {last}")
                 self._last = last
 
     def _one(self, line: str) -> str:

@@ -33,7 +33,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
     """Watch the project here, or all projects if ``everything`` is set, until the user quits. Return the exit code."""
     if everything:
         if item is not None:
-            raise UsageError("--all and an item exclude each other", hint="harness watch --help")
+            raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
         return _all(once=once or as_json, plain=plain, as_json=as_json)
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
 
@@ -135,7 +135,7 @@ def _loop_all(screen: AlternateScreen, projects: AllProjects, found: list[tuple[
     while True:
         columns, rows = screen.size
         seen = watch.all_lines(found, columns, chosen)[: rows - 1]
-        screen.paint([*seen, *[""] * (rows - 1 - len(seen)), fitted(" enter open  j k choose  q leave", columns)])
+        screen.paint([*seen, *[""] * (rows - 1 - len(seen)), fitted(" enter open  j k select  q quit", columns)])
         key = screen.key(TICK_SECONDS * 2)
         paths = [path for path, _, _ in found]
         at = paths.index(chosen) if chosen in paths else 0

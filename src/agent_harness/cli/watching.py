@@ -25,21 +25,21 @@ from agent_harness.views.watch import PANES, WatchReader
 TICK_SECONDS = 0.5
 FOOTER = "enter open  tab pane  p pause  s say  a answer  / find  ? keys  f follow  q leave"
 PAGE_FOOTER = "esc back  {other}j k g G move  / find  f follow  ? keys  q leave"
-NOTHING_CHOSEN = "No agent is running, and no item is chosen: j k in the items choose one"
+NOTHING_CHOSEN = "No agent is running and no item is selected; select one with j and k"
 KEYS = "keys"
 HELP = """\
-tab               the next pane: items, words of the agent, of the harness
-j k up down g G   choose an item, or move in the pane
-enter             its story; tab there: what its agent says, or said in its last session
+tab               next pane: items, agent transcript, harness messages
+j k up down g G   select an item, or move in the pane
+enter             show the item's story; tab there: the transcript of its agent
 esc               back
-f                 follow the end, or the work, again
-/                 find a word: the next item, or the line before that has it
+f                 follow the newest lines or the current item again
+/                 find a word: in the next item, or in an earlier line
 p                 pause                   r       resume
-s                 say a line to the agent at work
+s                 send a message to the running agent
 a                 answer the question
-u                 undo the item, after a typed yes
+u                 undo the item; asks you to type yes
 d w c             diff, why, costs
-q                 leave; the run goes on
+q                 quit; the run continues
 """
 
 
@@ -96,7 +96,7 @@ class OneProject:
 
     def _stays(self, why: str) -> None:
         age = span(time.monotonic() - self._looked)
-        self._problem = f"! this is how it was {age} ago: {why.replace(f'{self._view.folder}/', '')}"
+        self._problem = f"! last update {age} ago: {why.replace(f'{self._view.folder}/', '')}"
 
     def _grown(self, pane: str) -> Callable[[], Sequence[str]]:
         return self._said_on_item if pane == "agent" else lambda: watch.log_lines(self._seen)
@@ -172,7 +172,7 @@ class OneProject:
             "c": lambda: self._open(_page("costs", _said(["costs"]))),
             "/": lambda: self._aside(self._find, wait=False),
             "p": lambda: self._aside(lambda: _asked("Pause after the current operation?", ["pause"])),
-            "r": lambda: self._aside(lambda: _asked("Go on again?", ["resume"])),
+            "r": lambda: self._aside(lambda: _asked("Resume?", ["resume"])),
             "a": lambda: self._aside(self._answer),
             "s": lambda: self._aside(self._say),
         }
@@ -228,13 +228,13 @@ class OneProject:
                 said = first.options[int(said) - 1]
             words = ["resume", "--choose", said, *(["--feature", first.item] if first.item else [])] if said else []
         elif first.answer == "harness resume":
-            words = ["resume"] if _ask("Go on again? [y/n]: ").lower() in ("y", "yes") else []
+            words = ["resume"] if _ask("Resume? [y/n]: ").lower() in ("y", "yes") else []
         else:
             print(printable(first.answer))
             return
         self._look()
         if words and self._seen.view.state.questions[:1] != asked[:1]:
-            print("Something else is asked by now; nothing was answered.")
+            print("The question has changed; nothing was answered.")
         elif words:
             _run(words)
 
@@ -246,11 +246,11 @@ class OneProject:
         if len(slots) > 1:
             print("Several agents are running:", ", ".join(printable(str(each)) for each in slots))
             near = next((each for each in slots if self._chosen == each.item), None)
-            named = _ask(f"To which (a slot or an item; Enter: {near.slot if near else 'none'}): ")
+            named = _ask(f"Send to which agent (a slot or an item; Enter: {near.slot if near else 'none'}): ")
             if not (named := named or (near.slot if near else "")):
                 return
             to = ["--to", named]
-        if text := _ask("Say to the agent: "):
+        if text := _ask("Message to the agent: "):
             _run(["say", *to, "--", text])
 
     def _aside(self, act: Callable[[], object], *, wait: bool = True) -> None:
@@ -279,7 +279,7 @@ def _asked(question: str, words: list[str]) -> None:
 
 
 def _undone(item: str) -> None:
-    if _ask(f"Take {item} back by a new commit? Type yes: ") == "yes":
+    if _ask(f"Undo {item} with a new commit? Type yes: ") == "yes":
         _run(["undo", "--yes", "--", item])
 
 

@@ -1,7 +1,8 @@
 """Engines that run workers on other machines for ``harness run --workers N --engine URL``.
 
-Imported for such a run alone. ``engine_for`` is the entry point; ``address`` reads URLs, ``shipping`` carries jobs
-and results through git, ``temporal`` talks to a Temporal server. ``scale.md`` 9.
+The package is imported only for such a run. ``engine_for`` is the entry point; ``address`` parses URLs,
+``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. ``scale.md``
+9.
 """
 
 from collections.abc import Callable
@@ -15,10 +16,10 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine of a run; None for the processes of this machine.
+    """Return the engine for a run; None for ``local:``, processes on this machine.
 
-    ``folder`` holds the project's parallel runs; ``refs`` is the folder of its jobs at a remote. Raise ``UsageError``
-    for an invalid address, ``ToolMissing`` without the extra ``temporal``.
+    ``folder`` contains the project's parallel runs; ``refs`` is the ref folder for its jobs on a remote. Raise
+    ``UsageError`` for an invalid address, and ``ToolMissing`` if the extra ``temporal`` is not installed.
     """
     address = address_of(url)
     if address is None:

@@ -1,4 +1,4 @@
-"""Value of ``--engine``: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
+"""Parser for the value of ``--engine``: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
 
 import os
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Address of the workers of a run, from ``--engine``.
+    """Address of the server, pools and code exchange of a run, from ``--engine``.
 
-    ``heartbeat`` is the seconds of silence after which workers count as gone and a job starts elsewhere: longer than
-    a server outage that must cost nothing (SC-53). ``pool`` may name several, separated by commas: the next one is
-    asked if a pool has refused a job. ``remote`` is the git remote that carries the code; ``exchange``, without a
-    remote, is a folder that all machines have under this path. ``priority`` (1 first, 5 last) and ``weight`` order
-    the jobs of several projects if workers are few.
+    ``heartbeat`` is the time in seconds without a heartbeat after which a job is started on another worker. The value
+    must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list several pools,
+    separated by commas; if one pool refuses a job, the next pool is asked. ``remote`` is the git remote that carries
+    the code. ``exchange`` is a folder, at this path on all machines, that replaces the remote. ``priority`` (1 first, 5
+    last) and ``weight`` order the jobs of several projects if workers are scarce.
     """
 
     host: str
@@ -36,12 +36,12 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """The pools to ask, in this order."""
+        """Pools to ask, in this order."""
         return tuple(self.pool.split(","))
 
     @property
     def target(self) -> str:
-        """The address as ``HOST:PORT``."""
+        """Server address as ``HOST:PORT``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
@@ -49,8 +49,9 @@ class EngineAddress:
 
 
 def address_of(url: str) -> EngineAddress | None:
-    """Return the parts of a URL; None for ``local:``, the processes of this machine. Raise ``UsageError`` if it is
-    invalid.
+    """Return the parsed ``--engine`` URL; None for ``local:``, processes on this machine.
+
+    Raise ``UsageError`` if the URL is invalid.
     """
     if url in ("local", "local:"):
         return None
@@ -58,7 +59,9 @@ def address_of(url: str) -> EngineAddress | None:
     if parts.scheme != "temporal":
         raise UsageError(f"Unknown engine URL scheme: {url.partition(':')[0] or url!r}", hint=f"local:  # or {_HINT}")
     if parts.username is not None or parts.password is not None:
-        raise UsageError("The engine URL must not contain a password", hint="set TEMPORAL_API_KEY, or a profile")
+        raise UsageError(
+            "The engine URL must not contain a password", hint="set TEMPORAL_API_KEY, or use a Temporal profile"
+        )
     try:
         port = parts.port or 7233
     except ValueError:
@@ -71,12 +74,13 @@ def address_of(url: str) -> EngineAddress | None:
         raise UsageError(f"Unknown option in {url}: {', '.join(sorted(unknown))}", hint=_HINT)
     exchange = words.get("exchange") or ""
     if exchange and ("remote" in words or not os.path.isabs(exchange)):
-        told = f"exchange must be an absolute path and excludes remote=, got {exchange}"
+        told = f"exchange must be an absolute path and cannot be combined with remote, got {exchange}"
         raise UsageError(told, hint="temporal://HOST:PORT/NAMESPACE?exchange=/mnt/share/harness")
     pool = words.get("pool") or "default"
     if not all(pool.split(",")) or len({*pool.split(",")}) < len(pool.split(",")):
         raise UsageError(
-            f"pool must be a list of different names, got {pool}", hint="temporal://HOST:PORT/NAMESPACE?pool=big,small"
+            f"pool must list different names, separated by commas, got {pool}",
+            hint="temporal://HOST:PORT/NAMESPACE?pool=big,small",
         )
     priority = words.get("priority") or "3"
     if priority not in ("1", "2", "3", "4", "5"):
@@ -95,8 +99,9 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the address with an exchange folder, as ``--exchange`` names it. Raise ``UsageError`` like
-    ``address_of``.
+    """Return the engine URL with the exchange folder given by ``--exchange``.
+
+    Raise ``UsageError`` for ``local:`` or an invalid URL.
     """
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
@@ -107,8 +112,9 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the address with the priority and weight of a project, unless it has its own. Raise ``UsageError`` as
-    above.
+    """Return the engine URL with a project's priority and weight; values already in the URL are kept.
+
+    Raise ``UsageError`` if the URL is invalid.
     """
     if address_of(url) is None:
         return url

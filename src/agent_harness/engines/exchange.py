@@ -1,10 +1,10 @@
-"""Exchange folder: without a remote, a folder shared by all machines has a bare repository for each project.
+"""Exchange folder: a folder that all machines share instead of a git remote, with one bare repository per project.
 
-    DIR/PROJECT.git        24 hexadecimal digits, as in refs and ids of workflows
+    DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
-Git ensures that no partial data is read, and that only missing objects are written. Others may write there: nothing
-in it is executed, no link is followed, and a repository with settings that git would obey is refused. ``scale.md`` 9;
-``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
+Therefore nothing in the folder is executed, no symbolic link is followed, and a repository with unexpected settings is
+refused. ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,19 +25,20 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Settings that ``git init`` writes; any other setting may name a program."""
+"""Repository settings that ``git init`` writes. Any other setting is refused, because a setting may start a program."""
 _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if a remote is the repository of a project in an exchange folder."""
+    """Return True if a remote is the project's repository in an exchange folder."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """Return the repository of a project in an exchange folder; create it if needed. Raise ``PreflightFailed`` if it
-    fails.
+    """Return the path of a project's repository in an exchange folder; create the repository if needed.
+
+    Raise ``PreflightFailed`` if the folder is missing, or if the repository cannot be created or is unsafe.
     """
     path = os.path.join(folder, f"{project}.git")
     if not os.path.isdir(folder):
@@ -49,13 +50,15 @@ def made(folder: str, project: str) -> str:
     try:
         _refuse_odd(path)
     except UnsafeTree as error:
-        raise PreflightFailed(error.message, hint=f"look at it; then: mv {shlex.quote(path)} ...") from None
+        raise PreflightFailed(
+            error.message, hint=f"inspect it, then move it away: mv {shlex.quote(path)} ..."
+        ) from None
     return path
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under another name first, so that no reader finds a partial one; concurrent calls leave
-    one.
+    """Create the repository under a temporary name, then rename the folder, so that readers never find a partial
+    repository.
     """
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
@@ -63,7 +66,7 @@ def _make(folder: str, path: str) -> None:
         words = ["git", "init", "-q", "--bare", "--template=", *shared, new]
         done = process.run(words, cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60)
         if done.exit_code != 0:
-            told = f"{path} could not become a repository: {done.ending}"
+            told = f"cannot create a git repository at {path}: {done.ending}"
             raise PreflightFailed(told, hint=f"ls -ld {shlex.quote(folder)}")
         with suppress(OSError):  # another process was first
             os.rename(new, path)
@@ -72,11 +75,11 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the git command for the other side (``receive-pack``, ``upload-pack``), which executes nothing in the
-    folder.
+    """Return the git server command (``receive-pack`` or ``upload-pack``) with options that prevent execution of
+    repository code.
 
-    Folders of another user of the group are served, too. Raise ``UnsafeTree`` if it is not a repository of the
-    harness.
+    A repository that belongs to another user is accepted. Raise ``UnsafeTree`` if the repository is not one that the
+    harness created.
     """
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
@@ -86,7 +89,7 @@ def served_by(path: str, program: str) -> str:
 def _refuse_odd(path: str) -> None:
     try:
         if os.path.islink(path) or _holds_a_link(path):
-            raise UnsafeTree(f"{path} holds a link, which is not followed")
+            raise UnsafeTree(f"{path} contains a symbolic link; links are not followed")
     except OSError as error:
         raise UnsafeTree(f"{path} cannot be read: {error.strerror}") from None
     section = ""
@@ -94,18 +97,21 @@ def _refuse_odd(path: str) -> None:
         if found := re.fullmatch(r"\[(\w+)\]", line):
             section = found[1].lower()
         elif line and not _SETTINGS.fullmatch(f"{section}.{line.partition('=')[0].strip().lower()}"):
-            raise UnsafeTree(f"{path} has a setting that the harness does not write: {line[:80]}")
+            raise UnsafeTree(f"{path} contains a git setting that the harness did not write: {line[:80]}")
 
 
 def _lines(path: str) -> list[str]:
     try:
         return [line.strip() for line in files.read_bytes(path).decode("utf-8", "replace").splitlines()]
     except (OSError, HarnessError):
-        raise UnsafeTree(f"{os.path.dirname(path)} is not a repository") from None
+        raise UnsafeTree(f"{os.path.dirname(path)} is not a git repository") from None
 
 
 def _holds_a_link(path: str) -> bool:
-    """Check the places where git reads and writes: the top, ``refs`` and the first level of the objects."""
+    """Return True if a repository contains symbolic links or alternates in the places where git reads and writes.
+
+    These places are the top folder, ``refs`` and the first level of ``objects``.
+    """
     with os.scandir(path) as found:
         top = [*found]
     if any(each.is_symlink() for each in top) or os.path.lexists(os.path.join(path, "objects", "info", "alternates")):

@@ -1,13 +1,13 @@
-"""Jobs and results as commits on private refs of a remote that both sides reach.
+"""Jobs and results as commits on private refs of a remote that the coordinator and the workers can reach.
 
     refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
     refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
-    .../TRY.saved-N                                     the current work, every few minutes
-    .../TRY.left-N                                      the work in a workspace whose workers were killed
-    .../TRY.spent                                       the try's spending when any of these was pushed
+    .../TRY.saved-N                                     unfinished work, saved every few minutes
+    .../TRY.left-N                                      work left in the workspace of a killed worker
+    .../TRY.spent                                       spending of the try when one of these refs was pushed
 
-Messages carry ids and refs alone. A reader of a bundle trusts no path in it: names are checked, and every path of the
-other machine is replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
+Engine messages contain only ids and refs. A receiver trusts no path in a bundle: file names are checked, and all paths
+of the sending machine are replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 """
 
 import os
@@ -37,24 +37,24 @@ MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
-"""Members of a result that name a folder beside it."""
+"""Members of a result whose value is a folder next to the result file."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """These workers do not execute this job."""
+    """Error: the workers refuse to execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """The remote could not be reached, or rejected a push; a later try may succeed."""
+    """Error: the remote could not be reached or rejected a push; a later attempt may succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the folder of the bundles at the remote, from a head. Raise ``JobRefused`` for an invalid one."""
+    """Return the remote ref folder for bundles from a message. Raise ``JobRefused`` if the folder is invalid."""
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -63,7 +63,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Jobs and results of one project, exchanged between a repository here and the remote."""
+    """Jobs and results of one project, exchanged between a local repository and the remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -71,7 +71,7 @@ class Bundles:
     refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
 
     def _there(self, ref: str) -> str:
-        """Return the name that a local ref or pattern has at the remote."""
+        """Return the remote name of a local ref or ref pattern."""
         return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
 
     def _here(self, ref: str) -> str:
@@ -80,7 +80,9 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job, unless it is there. Return the ``ref`` and the ``sha`` of its commit. Repeatable."""
+        """Push a job unless the remote has it; return its ``ref`` and the ``sha`` of its commit. Repeated calls are
+        safe.
+        """
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
         if sha is None:
@@ -108,22 +110,22 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch the result that the engine has accepted, and store it like one of this machine.
+        """Fetch the result that the engine accepted, and store the result like one from this machine.
 
-        Its candidate and rescues become refs of the project; ``result.json`` is written last. Raise ``UnsafeTree``
-        for an invalid result.
+        The result's candidate and rescues become refs of the project; ``result.json`` is written last. Raise
+        ``UnsafeTree`` for an invalid result.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
-            raise UnsafeTree(f"the result of {job.id} names {ref!r}, which belongs to another job")
+            raise UnsafeTree(f"the result of {job.id} refers to {ref!r}, which belongs to another job")
         if self.git.commit_of(sha) is None:
             self._fetch_existing(ref)
         if self.git.commit_of(sha) is None:
-            raise UnsafeTree(f"{ref} is not the commit {sha[:10]} that was reported")
+            raise UnsafeTree(f"{ref} does not point to the reported commit {sha[:10]}")
         contents = _contents(self.git, sha)
         result = _object(contents.pop(RESULT, b""))
         if result.get("id") != job.id or result.get("fence") != job.fence:
-            raise UnsafeTree(f"{ref} does not hold a result of {job.id}")
+            raise UnsafeTree(f"{ref} does not contain a result of {job.id}")
         limits.take_in(result.pop("limits", None), result.get("host"), of_others=True)
         result["try"] = _try_of(ref)
         theirs = str(result.pop("folder", ""))
@@ -156,10 +158,11 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the refs that lie at the remote for jobs that do not run, and delete them there.
+        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the new
+        rescue refs.
 
-        Uncounted work in them (late results, saved work) becomes a rescue; return the refs of these. Before the
-        deletion call ``count`` with the spending of such a try: job, try, US dollars; it may be called again.
+        Work that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is
+        called with the job, the try and its spending in US dollars. ``count`` may be called more than once for one try.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -185,9 +188,9 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits of a bundle that hold work, and the try's spending as far as it is known.
+        """Return the commits with work in a bundle, and the try's known spending in US dollars.
 
-        The work is the commit itself if that is a snapshot of files, else its parents.
+        The work is the bundle's commit if that commit is a snapshot of files; otherwise the work is its parents.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -196,7 +199,9 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the matching refs of the remote, and their commits. Raise ``RemoteAway`` if it fails."""
+        """Return the refs of the remote that match the pattern, with their commits. Raise ``RemoteAway`` if the query
+        fails.
+        """
         try:
             given = self._served_by("upload-pack")
             there = self._there(pattern)
@@ -206,7 +211,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the command that serves the other side; None for a remote of the user."""
+        """Return the git server command for an exchange folder; None for a remote of the user."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -216,7 +221,7 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Turn a timeout into ``RemoteAway``."""
+        """Raise ``RemoteAway`` instead of ``TimedOut`` in the ``with`` block."""
         try:
             yield
         except TimedOut as error:
@@ -233,14 +238,12 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Fetch a ref. Raise ``UnsafeTree`` if the remote answers and does not have it, since waiting would not
-        help.
-        """
+        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote answers but does not have the ref."""
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
             if ref not in self.remote_refs(ref):
-                raise UnsafeTree(f"{ref} is gone from {self.remote}") from None
+                raise UnsafeTree(f"{ref} was deleted from {self.remote}") from None
             raise
 
     def _fetch(self, *refspecs: str) -> None:
@@ -255,24 +258,24 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch a job into ``folder``. Return it as it is executed here, in ``workspace``.
+        """Fetch a job into ``folder``; return the job with local paths, to be executed in ``workspace``.
 
-        Raise ``JobRefused`` if it differs from its announcement.
+        Raise ``JobRefused`` if the job differs from its announcement.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
-            raise JobRefused(f"{ref!r} is not a ref of a job")
+            raise JobRefused(f"{ref!r} is not a job ref")
         if self.git.commit_of(sha) is None:
             self._fetch(f"+{ref}:{ref}")
         if self.git.commit_of(sha) is None:
-            raise JobRefused(f"{ref} is not the commit that was announced")
+            raise JobRefused(f"{ref} does not point to the announced commit")
         contents = _contents(self.git, sha)
         told = _object(contents.get(JOB, b""))
         try:
             job = Job.from_record(told["order"])
             name, address = (str(each) for each in told["identity"])
         except (KeyError, TypeError, ValueError) as error:
-            raise JobRefused(f"{ref} holds no job ({error!r})") from None
+            raise JobRefused(f"{ref} contains no valid job ({error!r})") from None
         self._refuse_odd(job, ref)
         for key, value in (("user.name", name), ("user.email", address)):
             self.git.run("config", "--local", key, " ".join(value.split()))
@@ -292,16 +295,16 @@ class Bundles:
 
     def _refuse_odd(self, job: Job, ref: str) -> None:
         if not _ID.fullmatch(job.id) or ref != f"{JOBS}/{self.project}/{job.id}" or ".." in job.id:
-            raise JobRefused(f"{ref} holds the job {job.id!r}")
+            raise JobRefused(f"{ref} contains the job {job.id!r} instead of its own")
         if job.executor not in EXECUTORS or not job.branch.startswith("refs/heads/"):
             raise JobRefused(f"{job.executor!r} is not a job that workers execute")
         if self.git.commit_of(job.base) is None or job.name != job.id.split("/")[1]:
-            raise JobRefused(f"{job.id} does not start at a commit that came with it")
+            raise JobRefused(f"the base commit of {job.id} was not sent with the job")
         if job.project not in ("", self.project):
-            raise JobRefused(f"{job.id} is of the project {job.project!r}")
+            raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the last saved work of an earlier try; None if there is none."""
+        """Return the commit with the last saved work of an earlier try; None if there is none."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -311,13 +314,13 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work, and the try's spending in US dollars. Return the ref of the work."""
+        """Push unfinished work and the try's spending in US dollars; return the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return the refspec for a try's spending; empty if there is none."""
+        """Return the refspec that pushes a try's spending; empty if nothing was spent."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -325,9 +328,9 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push work of a try without a result, unless it is there, and its spending. Return the new refs.
+        """Push the work and spending of a try that has no result; return the new refs.
 
-        Repeatable.
+        Work that is already on the remote is skipped, so repeated calls are safe.
         """
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
@@ -343,10 +346,10 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits. Return its head. Raise ``RemoteAway`` if it fails.
+        """Push the result in ``folder`` with all its commits; return the message that announces it.
 
-        New rate limits since the try ``began`` are included. Logs are included up to the size that the reader
-        accepts; ``left_out`` names the others.
+        The result includes rate limits noted since ``began``, the start of the try. Logs are included up to the size
+        that the receiver accepts; ``left_out`` lists the others. Raise ``RemoteAway`` if the push fails.
         """
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
@@ -382,19 +385,22 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the number of a try from the ref of its result or spending; "1" for any other ref."""
+    """Return the try number in the ref of a result or of its spending; "1" for any other ref."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return the sort key of saved work: try, left or not, number; zeros for a foreign name."""
+    """Return a sort key for a ref of saved work: the try, True for work left by a killed worker, and the number.
+
+    For any other ref, all values are zero.
+    """
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
-    """Write a tree of these files, each as one blob. Return its id."""
+    """Write a git tree with these files; return its object id."""
     below: dict[str, dict[str, bytes]] = {}
     rows: list[bytes] = []
     for path, content in sorted(contents.items()):
@@ -411,8 +417,9 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 
 
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
-    """Return the files of a bundle. Raise ``UnsafeTree`` for links, for names that lead outside, and if it is too
-    large.
+    """Return the files in a bundle, by path.
+
+    Raise ``UnsafeTree`` if the bundle contains symbolic links or unsafe file names, or is too large.
     """
     found: dict[str, bytes] = {}
     total = 0
@@ -423,7 +430,7 @@ def _contents(git: Git, sha: str) -> dict[str, bytes]:
             path = os.fsdecode(name)
             total += int(size)
             if mode != b"100644" or not _PATH.fullmatch(path) or total > MOST_BYTES:
-                raise UnsafeTree(f"{sha[:10]} holds {path!r}, which is not allowed in a bundle")
+                raise UnsafeTree(f"{sha[:10]} contains {path!r}, which is not allowed in a bundle")
             read = objects.read(oid.decode())
             found[path] = read[1] if read else b""
     return found

@@ -1,7 +1,7 @@
-"""Exchange of rate limits between machines, so that all users of one key share its clock. SC-57.
+"""Exchange of rate limits between machines, so that all users of one API key share one clock. SC-57.
 
-An account named by its key is the same everywhere. A login or a script belongs to one machine: the coordinator stores
-it as ``ACCOUNT@HOST``, and a person's decision on it there goes back to that host alone.
+An account identified by an API key is the same on all machines. A login or a script belongs to one machine: the
+coordinator stores its limit as ``ACCOUNT@HOST``, and sends a person's decision about the limit only to that machine.
 """
 
 import socket
@@ -22,18 +22,20 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the limits that a job carries to workers: of keys, and of accounts of other machines."""
+    """Return the rate limits that a job sends to workers: limits of API keys and of accounts on other machines."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the limits that workers report to the coordinator: of keys, and those noted since then."""
+    """Return the rate limits that workers report to the coordinator: limits of API keys, and all limits noted since
+    ``since``.
+    """
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the limits reported by the machine ``host``; ``of_others``: also those of logins that only that machine
-    has.
+    """Store the rate limits reported by the machine ``host``. With ``of_others``, also store limits of logins on that
+    machine.
     """
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
@@ -51,7 +53,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest records with the used members, masked."""
+    """Return the newest rate-limit records with only the exchanged members, and with secrets masked."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

@@ -1,8 +1,9 @@
-"""Size of a batch, and search for the member that makes it fail. Pure.
+"""Size of a merge batch, and search for the change that makes the batch fail. Pure.
 
-A batch is verified whole. If that is red, its failing checks run alone on prefixes, by halving: the smallest failing
-prefix names the failing change, and the prefix before it is verified whole and lands. So a red batch of k costs at
-most ``2 + ceil(log2 k)`` runs. A run broken by the machine blames no member; it is repeated once. SC-34, SC-35.
+A batch is verified as a whole. If it fails, its failing checks run alone on prefixes, by bisection. The last member of
+the smallest failing prefix is the failing change; the prefix before it is verified with all checks and merged. A
+failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. A run that the machine broke blames no member and is
+repeated once. SC-34, SC-35.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One run of checks on the first ``prefix`` members; ``only`` these checks, or all."""
+    """Run of checks on the first ``prefix`` members of a batch; ``only`` these checks, or all."""
 
     prefix: int
     only: tuple[str, ...] = ()
@@ -20,7 +21,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """State of the search in a batch of ``size`` members."""
+    """State of the search for the failing change in a batch of ``size`` members."""
 
     size: int
     low: int = 0  # the largest prefix on which the checks that failed pass
@@ -32,11 +33,11 @@ class Search:
 
     @property
     def failing_change(self) -> int | None:
-        """The member's number, from 1, once it is known; else None."""
+        """Number of the failing member, counted from 1; None while unknown."""
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:
-        """Return the next run; None if no further run is needed."""
+        """Return the next run of checks; None if no further run is needed."""
         if self.contradicts or self.broken > 1 or self.green:
             return None
         if not self.high:
@@ -46,7 +47,7 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """Return the state after the trial has ended with this result."""
+        """Return the state of the search after a trial with this result."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -61,7 +62,7 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the maximum size of the next batch, after one was verified whole."""
+    """Return the maximum size of the next batch, based on the result of a batch that was verified as a whole."""
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

@@ -1,13 +1,13 @@
-"""One budget for all agents of a run: each one's spending is on disk before it may spend more.
+"""Shared budget of all agents in a run. Each agent's spending is written to disk before the agent may spend more.
 
-    spending/settled.json      spending of finished jobs, and the dearest call so far
-    spending/ORDER.json        one job's spending so far, its dearest call, its allowance, and each try
-    spending/late/ORDER.N.json spending of try N, reported after the job was over, until a journal has it
+spending/settled.json        spending of finished jobs, and the most expensive call so far
+spending/ORDER.json          spending of one job, its most expensive call, its allowance, and each try
+spending/late/ORDER.N.json   spending of try N that was reported after the job ended, until a journal records it
 
-A remote job gets an allowance at its start, which is reserved until it is over. Before another call, a job reserves
-the price of its dearest call, as all others do; if this does not fit into the budget, its turn ends. So together they
-exceed the budget by at most the amount by which a call is dearer than any before it. A first call of a run, with no
-known price, reserves nothing. SC-42.
+A remote job gets an allowance at its start, which is reserved until the job ends. Before another call, a job reserves
+the price of its most expensive call, as all others do; if this exceeds the budget, its turn ends. So all jobs together
+exceed the budget by at most the amount by which a call is more expensive than any earlier call. The first call of a
+run, whose price is unknown, reserves nothing. SC-42.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ _SETTLED = "settled.json"
 
 @dataclass(frozen=True, kw_only=True)
 class LateCost:
-    """Spending of one try of a job, in US dollars, reported when the job is over."""
+    """Spending of one try of a job, in US dollars, that was reported after the job had ended."""
 
     job: str
     attempt: str
@@ -34,14 +34,14 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars: in total, and for each try as far as it is known."""
+    """Spending of a job according to a journal, in US dollars: the total, and the part of each try if known."""
 
     spent: float = 0.0
     tries: Mapping[str, float]
 
     @classmethod
     def of(cls, events: Iterable[JsonObject]) -> "CountedCost":
-        """Build it from the events of that job."""
+        """Compute the counted cost from the job's events."""
         spent, tries = 0.0, dict[str, float]()
         for each in events:
             spent += float(each.get("cost_usd") or 0.0)
@@ -49,28 +49,28 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return the same with the spending of a try added; repeatable.
+        """Return the cost with the reported spending of each try included. Repeated calls change nothing.
 
-        An amount that was counted without a try is taken as a part of it: nothing counts twice.
+        An amount that was counted without a try is taken as part of the reported spending, so nothing counts twice.
         """
         tries = most_of_each(self.tries, told)
         return CountedCost(spent=max(self.spent, sum(tries.values())), tries=tries)
 
 
 def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
-    """Return the greater amount for each try: its spending only grows."""
+    """Return the greater of both amounts for each try, because the spending of a try only grows."""
     return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
 class SharedBudget:
-    """Spending of one run, in the folder of its coordinator."""
+    """Shared budget of one run, stored in its coordinator's folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "spending")
 
     @contextmanager
     def _locked(self) -> Iterator[dict[str, JsonObject]]:
-        """Yield all records while nobody else writes."""
+        """Yield all spending records while holding the lock against other writers."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         lock = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -84,7 +84,10 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Write the job's spending, and return the amount that is spent and reserved by all others."""
+        """Record the job's spending; return the amount in US dollars that all other jobs have spent or reserved.
+
+        The price of this job's own next call is included if other jobs are running.
+        """
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.pop(name, {"spent": 0.0, "call": 0.0})
@@ -97,14 +100,14 @@ class SharedBudget:
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve an amount for a remote job; None means no limit."""
+        """Reserve an amount of the budget, in US dollars, for a remote job; None means no limit."""
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the reported spending of a remote job's tries, which counts even without a result."""
+        """Record the reported spending of a remote job's tries, which counts even if the job has no result."""
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -113,19 +116,19 @@ class SharedBudget:
                 self._write(name, own | {"spent": max(own["spent"], sum(after.values())), "tries": after})
 
     def tries(self, job: str) -> dict[str, float]:
-        """Return the reported spending of each try of a remote job that is not settled."""
+        """Return the reported spending, in US dollars, of each try of a remote job that is still open."""
         with self._locked() as known:
             return dict(known.get(f"{job.replace('/', '.')}.json", {}).get("tries", {}))
 
     def spent(self, job: str) -> float:
-        """Return the recorded spending of a job that is not settled."""
+        """Return the recorded spending, in US dollars, of a job that is still open."""
         with self._locked() as known:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Settle a finished job. Return its spending, which is at least the recorded amount.
+        """Add a finished job's spending to the settled total; return the spending, at least the recorded amount.
 
-        Call it once a journal has the spending: no other record has it afterwards.
+        Call this after a journal has recorded the spending, because the job's own record is deleted.
         """
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
@@ -139,7 +142,7 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start with no running job and this amount spent. Keep the jobs of ``left``, which are not settled yet."""
+        """Start a run with this amount already spent and no running job. Keep only the records of jobs in ``left``."""
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -148,13 +151,15 @@ class SharedBudget:
             self._write(_SETTLED, {"spent": spent, "call": call if spent else 0.0})
 
     def note_late(self, job: str, attempt: str, spent: float) -> None:
-        """Keep the spending of a finished job's try until a journal has it: ``late``, ``forget_late``."""
+        """Store the late spending of a finished job's try until a journal records it; see ``late`` and
+        ``forget_late``.
+        """
         os.makedirs(folder := os.path.join(self._folder, "late"), mode=0o700, exist_ok=True)
         record = {"order": job, "try": attempt, "spent": spent}
         files.write_json(os.path.join(folder, _late_name(job, attempt)), record)
 
     def late(self) -> list[LateCost]:
-        """Return the kept spending of such tries."""
+        """Return the stored late spending of finished jobs' tries."""
         folder, found = os.path.join(self._folder, "late"), list[LateCost]()
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             known = files.read_json_if_any(os.path.join(folder, name))
@@ -163,12 +168,14 @@ class SharedBudget:
         return found
 
     def forget_late(self, known: LateCost) -> None:
-        """Remove a record that a journal has now."""
+        """Delete the stored late spending of a try after a journal has recorded it."""
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return the amount spent so far, including running jobs, and the amount reserved beyond it."""
+        """Return the amount spent so far, including running jobs, and the amount reserved in addition, in US
+        dollars.
+        """
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -176,7 +183,9 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the amount that one more job may spend, after one reserved call for each; may be negative."""
+        """Return the amount in US dollars that one more job may spend if each job reserves one call; may be
+        negative.
+        """
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
         dearest = max([each["call"] for each in (settled, *known.values())])
@@ -185,7 +194,7 @@ class SharedBudget:
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a file; zeros for an invalid one, since the journal has the spending of the jobs."""
+    """Return the amounts in a spending file, or zeros if it is invalid, because the journal also has the spending."""
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -200,5 +209,5 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the amount that a running job has spent or may spend before the next look."""
+    """Return the amount that a running job has spent or may spend before the next check, in US dollars."""
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

@@ -1,11 +1,10 @@
-"""The one writer of a parallel run: gives jobs to workers, takes their results, lands verified work.
+"""Coordinator, the only writer of a parallel run: it starts jobs, collects results and merges proven work.
 
-    fold the ledger -> [ ask the plan -> carry its steps out, each event on disk first -> wait for workers ]* ->
-    close
+    replay the ledger -> [ get the plan's next steps -> carry them out, each event on disk first -> wait for workers ]*
+    -> close
 
-Workers are processes on lifelines of this one: they end with it. The next coordinator folds the same ledger. A job
-with a result counts, a job without one is lost and its item open again, and a landing that was written down is
-completed.
+Worker processes end when the coordinator's process ends. The next coordinator replays the same ledger. A job with a
+result counts, a job without a result is lost and its item is open again, and a recorded merge is completed.
 """
 
 import os
@@ -59,17 +58,17 @@ from agent_harness.supervision.interruption import Stop
 SUBMODULES = "Submodules are empty folders in workspaces; parallel.setup may fill them: git submodule update --init"
 LOOK_FIRST = "harness doctor  # then: harness run"
 WORKSPACE_DAMAGED = "place_damaged"
-"""Reason of a lost attempt whose agent has destroyed the repository of its workspace."""
+"""Reason of a lost attempt whose agent destroyed its workspace's repository."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
-"""Display names for phases of a session."""
+"""Display names of session phases."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Terms of a parallel run."""
+    """Settings and callbacks of a parallel run."""
 
     workers: int
     say: Callable[[str], None]
@@ -86,7 +85,7 @@ class RunTerms:
 
 @dataclass(kw_only=True)
 class _Under:
-    """A running job."""
+    """Running job, as the coordinator tracks it."""
 
     job: Job
     recalled: bool = False
@@ -97,7 +96,7 @@ class _Under:
 
 
 class Coordinator:
-    """One run, from its ledger in ``folder`` to its end."""
+    """Coordinator of one run, whose ledger is in ``folder``."""
 
     def __init__(self, home: ProjectPort, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
         self._port = home
@@ -183,9 +182,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename the refs of versions up to 1.2.1 to this project's names. Report those that may belong to another
-        project.
-        """
+        """Rename the refs that versions up to 1.2.1 created, and report those that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -200,7 +197,7 @@ class Coordinator:
             self._say(f"Kept by an older version, maybe of another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if an item of the run before is to be kept. Rescue a candidate that has no owner any more."""
+        """Return True if an item of the previous run is to be kept. Rescue a candidate that no longer has an owner."""
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -242,7 +239,7 @@ class Coordinator:
         self._take_collected()
 
     def _submitted(self, job_id: str) -> Job | None:
-        """Return the job as it was written down; None if it was not."""
+        """Return the job as recorded when it was started; None if there is no record."""
         record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
         return Job.from_record(record) if record.get("id") == job_id else None
 
@@ -262,7 +259,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until nothing can be done. Return the results, the reason for the end, and the ``exit_code``."""
+        """Run until nothing is left to do; return the results, the reason for the end, and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for it, or end it by Ctrl-C"):
             return self._run()
@@ -322,7 +319,7 @@ class Coordinator:
                     self._ended(self._ended_orders.get_nowait())
 
     def _end_needless(self, is_over: bool) -> None:
-        """Recall needless jobs: attempts of a run that ends, and checks of a batch that was given up."""
+        """Cancel jobs that are no longer needed: attempts of a run that ends, and checks of an abandoned batch."""
         for under in self._under.values():
             if is_over and under.job.kind == ATTEMPT:
                 self._recall(under, "the run ends")
@@ -332,9 +329,10 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """Limit the wait for remote workers, once the run is told to end, to the time for local ones.
+        """Limit the wait for remote workers after a request to stop to the time that local workers get.
 
-        Their jobs go on, and the next run takes in their results. Raise ``KeyboardInterrupt``, as if told twice.
+        The remote jobs continue, and the next run collects their results. Then raise ``KeyboardInterrupt``, as on a
+        second request to stop.
         """
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
@@ -372,7 +370,7 @@ class Coordinator:
         )
 
     def _why_not(self) -> tuple[int, str, str] | None:
-        """Return exit code, reason and message if nothing new may start; else None."""
+        """Return the exit code, reason and message if nothing new may start; else None."""
         stop = self._terms.stop
         if stop.requested():
             code = 130 if stop.signalled else 5
@@ -389,7 +387,9 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question for a person: the commit, its failing checks, and the commands that show and undo it."""
+        """Return the question to the user about a blocked run: the commit, its failing checks, and the commands to
+        use.
+        """
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
         at, names = known.blocked_at[:10], ", ".join(known.blocked_by[:5]) or "what is to land"
         if known.blocked == "head_red" and at:
@@ -399,9 +399,7 @@ class Coordinator:
         return f"{known.blocked}: the checks of {names}{where} gave no result here, twice; then: harness resume"
 
     def _told_parked(self, item: str) -> str:
-        """Return why an item waits for a person, and its conflict. The project itself names the command that answers
-        it.
-        """
+        """Return why an item waits for the user, with its conflict. The project itself adds the command to answer."""
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -413,8 +411,8 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Return a text about items that the branch no longer proves, and the landing that broke them. Also tell the
-        project.
+        """Report to the project the items that the branch no longer proves; return a text with the merges that broke
+        them.
         """
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
         told = []
@@ -436,7 +434,7 @@ class Coordinator:
         return None
 
     def _can_pay(self) -> bool:
-        """Return True if the budget has room for the first call of one more attempt."""
+        """Return True if the budget covers the first call of one more attempt."""
         most = self._terms.max_cost_usd
         return most is None or self._money.left(most) >= -1e-9
 
@@ -502,7 +500,7 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second, read the mailbox, and recall attempts whose items a person has taken back."""
+        """Once a second, answer requests, and cancel attempts whose items were taken away from the run."""
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -515,7 +513,7 @@ class Coordinator:
                 self._recall(under, "the project does not show it as this run's any more")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
-        """Answer the requests of people."""
+        """Carry out or refuse the requests of people, and answer them."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -527,7 +525,7 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Return the event of a request. It is on disk before it is carried out."""
+        """Carry out a request; return its event, which is written to disk first."""
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -543,9 +541,7 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return what a person has to review after a run whose agents could reach the whole project: they may have
-        done it.
-        """
+        """Return the changes that the user has to review after agents worked without a sandbox, one line each."""
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -620,7 +616,7 @@ class Coordinator:
     # ---- steps
 
     def _do(self, step: decision.Step) -> bool:
-        """Carry a step out. Return True if the plan knows more now."""
+        """Carry out a step of the plan. Return True if the plan has changed."""
         merge_queue, moved = self._merge_queue, True
         match step:
             case decision.StartAttempt():
@@ -679,7 +675,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Claim all started items in one change of the project's state, then start their workers."""
+        """Claim all newly started items in one change of the project's state, then start their workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
@@ -689,7 +685,7 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve the budget of a remote job before it starts: a remote worker sees only its own spending."""
+        """Reserve a budget for a remote job before its start, because a remote worker sees only its own spending."""
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -698,11 +694,11 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """Return the description of a slot for ``harness limits --host``."""
+        """Return the details of a job's agent slot that ``harness limits --host`` shows."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
-        """Recall the youngest attempt if memory is short for a minute, unless it is the only one. SC-41."""
+        """Cancel the newest attempt if memory was short for a minute, unless it is the only attempt. SC-41."""
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
         at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
@@ -779,12 +775,14 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for files that are replaced when an agent changed them; ``None`` if no agent can."""
+        """Return the folder for replaced versions of files that agents changed; ``None`` if agents have no write
+        access.
+        """
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report changes of the project during an attempt, and restored files."""
+        """Report changes that were made in the project during an attempt, and the files that were restored."""
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -804,7 +802,7 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Take a result in: first the project's books, which may be repeated, then the event."""
+        """Record a job's result: first in the project, which may be repeated, then as an event."""
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -837,7 +835,7 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """Count the additional cost of an attempt that was over, or given up as lost, and reports again."""
+        """Count the additional cost of an attempt that had already ended or was given up as lost."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
@@ -858,7 +856,7 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Update the project's books, which may be repeated, then write the event."""
+        """Record a job's additional cost in the project, which may be repeated, and then as an event."""
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -893,13 +891,14 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the cost of the try in a result."""
+    """Return the cost of the try that is reported in a result, in US dollars."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the row of an attempt with the activity of its session. A session that no longer reports is being
-    saved.
+    """Return the display row of an attempt, with its session's activity.
+
+    If the session no longer reports, the row shows that its work is being saved.
     """
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard

@@ -1,7 +1,7 @@
-"""Next steps of a parallel run: pure, without a clock.
+"""Next steps of a parallel run: a pure function of the plan, without a clock.
 
-``decide`` reads the plan and returns the steps for now. The caller writes the event of a step to disk before anything
-else, and asks again. So a coordinator that was killed folds the ledger, asks, and continues.
+``decide`` reads the plan and returns the steps to do now. The caller writes the event of a step to disk first, then
+calls ``decide`` again. So the successor of a killed coordinator replays the ledger, calls ``decide``, and continues.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgr
 
 @dataclass(frozen=True, kw_only=True)
 class StartAttempt:
-    """Start an attempt."""
+    """Step: start an attempt at an item."""
 
     item: OpenItem
     reason: str
@@ -24,7 +24,7 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Combine these candidates on the head, as objects, or on the commit that lands before them."""
+    """Step: merge these candidates, as git objects, onto the head or onto a commit that will be merged first."""
 
     items: tuple[str, ...]
     on: str = ""  # a commit that lands before; empty: the head
@@ -32,7 +32,7 @@ class CombineCandidates:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Start a run of checks on a batch or a head."""
+    """Step: start a run of checks on a batch or on a head."""
 
     batch: int = 0
     trial: Trial | None = None
@@ -41,35 +41,35 @@ class RunChecks:
 
 @dataclass(frozen=True, kw_only=True)
 class RejectItem:
-    """Return the failing change of the batch to its agent."""
+    """Step: return the batch's failing change to its agent."""
 
     item: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Move the branch to the batch's first ``count`` members, or finish a move that was begun."""
+    """Step: move the branch to the first ``count`` members of the batch, or complete such a move."""
 
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseBatch:
-    """Give up the batch; its members stay in the queue."""
+    """Step: dissolve the batch; its members stay in the queue."""
 
     singly: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskPerson:
-    """Ask a person, and start nothing new before the answer."""
+    """Step: ask the user, and start nothing new before the answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Push the landed commits, or move the branch to the verified commit on top of the remote's."""
+    """Step: push the merged commits, or move the branch to the verified commit on top of the remote's."""
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -77,7 +77,7 @@ Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts that the plan does not have."""
+    """Facts for a decision that are not part of the plan."""
 
     items: Sequence[OpenItem]  # that may be worked on, in the protocol's job
     slots: int  # free places for attempts
@@ -93,9 +93,9 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that can be done now. No step depends on another one.
+    """Return the steps that can be done now. No step depends on another.
 
-    A batch that can land now lands first, so that the next attempt begins on it.
+    A batch that is ready is merged first, so that the next attempt starts from it.
     """
     left = facts.slots
     if facts.most_attempts is not None:
@@ -134,8 +134,9 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that are verified on top of a batch under check. They count if that batch
-    lands.
+    """Return the next step for batches that are verified on top of a batch that is still being checked, or None.
+
+    Their results count if that first batch is merged.
     """
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
@@ -174,7 +175,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Decision for one item: start it now or not, and the reason."""
+    """Decision whether to start an item now, with the reason."""
 
     item: OpenItem
     starts: bool
@@ -184,7 +185,7 @@ class ItemChoice:
 def pick(
     plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> list[StartAttempt]:
-    """Return the next ``count`` attempts, each with its reason; SC-7, SC-8."""
+    """Return the next ``count`` attempts to start, each with its reason; SC-7, SC-8."""
     if count <= 0:
         return []
     chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
@@ -194,9 +195,10 @@ def pick(
 def choices(
     plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> Iterator[ItemChoice]:
-    """Yield a decision for each item, in the protocol's order: start it or not, and the reason.
+    """Yield for each item, in the protocol's order, whether to start it now, and the reason.
 
-    Items that ``learned`` speaks against come last, and start only if a slot would otherwise be idle.
+    Items that are likely to conflict according to ``learned`` come last, and start only if a slot would otherwise be
+    idle.
     """
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
     left = count
@@ -235,25 +237,22 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why the item may not start beside running or landing items: both declare the same files. None if it
-    may.
-    """
+    """Return why the item may not start beside the busy items: both declare the same files. None if it may start."""
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both say that they change {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if two declarations may name the same file, compared up to their first wildcards.
+    """Return True if two lists of file patterns may match the same file, judged by the text before their wildcards.
 
-    A declaration of everything also meets an empty declaration.
+    A pattern that matches everything also meets an empty list.
     """
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return why the fix must wait: the item that it conflicts with has not landed yet, but is on its way. None if
-    not.
+    """Return why the fix of an item must wait: an item that it conflicts with is not merged yet. None if there is none.
 
     An attempt that starts earlier would not have that item in its files and would be rejected again. SC-31.
     """
@@ -264,7 +263,7 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the declarations of ``others`` that meet those of ``some``; if there are none, those of ``some``."""
+    """Return the patterns of ``others`` that meet those of ``some``; if there are none, the patterns of ``some``."""
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

@@ -1,8 +1,8 @@
-"""Execution of jobs: by processes of this machine or, behind the same port, of other machines.
+"""Execution of jobs by processes of this machine or, behind the same interface, of other machines.
 
-An engine only runs workers. It gets a job and its folder, and reports when no process of the job runs any more; then
-only ``result.json`` in that folder counts, and a job without one is lost. Planning, landing, budgets and state are
-never in an engine.
+An engine only runs workers. It gets a job and the job's folder, and reports when all processes of the job have exited.
+After that only ``result.json`` in the folder counts, and a job without a result is lost. Planning, merging, budgets and
+state are not an engine's concern.
 """
 
 import json
@@ -24,50 +24,55 @@ from agent_harness.parallel.worker_process import OVER, log_of
 
 LOOK_SECONDS = 0.5
 APART_SECONDS = 1.0 / (os.cpu_count() or 1)
-"""Seconds between the starts of two attempts: attempts that start together are set up, verified and landed together
-again and again.
+"""Minimum time between the starts of two attempts, in seconds.
+
+Attempts that start together would be set up, verified and merged at the same times again and again.
 """
 WRAP_UP_SECONDS = 180.0
 
 RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
-"""State of a job in an engine: it runs or waits for workers; its result exists; nobody will report it."""
+"""State of a job in an engine: running or waiting for workers; finished with a result; or never to be reported."""
 
 
 class Engine(Protocol):
-    """Port that runs workers. ``scale.md`` 2 and 11; ``agent_harness.testing.check_engine`` is its conformance
-    suite.
+    """Interface of an engine that runs workers. ``scale.md`` 2 and 11.
+
+    ``agent_harness.testing.check_engine`` is its conformance suite.
     """
 
     name: str
-    """Name of the engine in the display of a run."""
+    """Name of the engine that is shown in a run's display."""
     is_local: bool
-    """True if its agents are processes of this machine, which needs room for them."""
+    """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """From now on, put the id of each finished job into ``ended``. Raise ``HarnessError`` if no worker can run."""
+        """Open the engine: from now on, put the id of each finished job into ``ended``.
+
+        Raise ``HarnessError`` if no worker can run.
+        """
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, or watch one that was submitted before. Return at once.
+        """Start a job, or watch a job that was submitted earlier. Return immediately.
 
-        One id is executed once, no matter how often and by whom it is submitted.
+        A job id is executed once, no matter how often and by whom it is submitted.
         """
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the workers to end the attempt after its current operation, keep its work, and still report."""
+        """Tell the worker to end the attempt after the current operation, save its work, and still report."""
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the state of jobs that an earlier process has submitted, by id."""
+        """Return, by id, the state of jobs that an earlier process submitted."""
         ...
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the reported activity of remote jobs, by id. Jobs of this machine are left out."""
+        """Return, by id, the reported activity of remote jobs. Jobs of this machine are left out."""
         ...
 
     def close(self) -> None:
-        """Release everything: no process of the engine is left here. Remote jobs go on."""
+        """Close the engine: its local processes end, but remote jobs continue."""
         ...
 
 
@@ -75,14 +80,14 @@ class EngineFactory(Protocol):
     """Factory for the engine of a run; None stands for processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
-        """Build the engine. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs at a
+        """Build the engine. ``folder`` contains the project's parallel runs; ``refs`` is the ref folder of jobs on a
         remote.
         """
         ...
 
 
 class LocalEngine:
-    """Engine that executes jobs in processes of this machine, which end with this one."""
+    """Engine that executes jobs in child processes of this process, which end when this process ends."""
 
     name = "local"
     is_local = True
@@ -94,7 +99,7 @@ class LocalEngine:
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Keep the queue; there is nothing to connect to."""
+        """Remember the queue for finished jobs; no connection is needed."""
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
@@ -127,32 +132,32 @@ class LocalEngine:
             self._ended.put(job.id)
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell its process to end."""
+        """Tell the job's process to end."""
         if found := self._recalls.get(job_id):
             found.set()
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return ``unknown`` for every job: they ended with the process that submitted them."""
+        """Return ``unknown`` for every job, because local jobs ended with the process that submitted them."""
         return {each.id: UNKNOWN for each in jobs}
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return nothing: local jobs write their activity into the project."""
+        """Return an empty result, because local jobs write their activity into the project."""
         return {}
 
     def close(self) -> None:
-        """End idle workers. A worker with a job ends with this process."""
+        """End idle worker processes. A worker process with a job ends with this process."""
         while self._idle:
             self._idle.popitem()[1].close()
 
 
 class WorkerProcess:
-    """Process on a lifeline of this one that executes jobs, one at a time; started with the first job.
+    """Child process that executes jobs one at a time, ends with this process, and is started with its first job.
 
-    After it has ended, for any reason, the next job starts a new one.
+    If the child process has exited, for any reason, the next job starts a new one.
     """
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """Set ``wrap_up_seconds``: the time in which a recalled job has to end its operation and keep its work."""
+        """Set ``wrap_up_seconds``: the time that a cancelled job has to finish its operation and save its work."""
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 
@@ -165,7 +170,7 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Execute the job of this folder. Return when no process of it runs any more."""
+        """Execute the job in this folder. Return after all its processes have exited."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})
@@ -193,7 +198,7 @@ class WorkerProcess:
         return self._running
 
     def close(self) -> None:
-        """End the process at once."""
+        """End the worker process immediately."""
         if self._running is not None:
             self._running.close()
             self._running = None

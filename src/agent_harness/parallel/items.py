@@ -1,7 +1,7 @@
-"""Interface of a protocol for working on its items in parallel, and the values that coordinator and workers exchange.
+"""Interface of a protocol for parallel work on its items, and the values that coordinator and workers exchange.
 
 An *item* is a task or a feature. A *job* is one attempt at an item in a workspace, or one run of checks on a commit
-that is to land; its number among the jobs of its item is its *fence*. Values travel as JSON in their own folder
+that is to be merged. A job's *fence* is its number among the jobs of its item. Values are exchanged as JSON files
 (``orders/ID/order.json``, ``result.json``), code as git objects.
 """
 
@@ -16,24 +16,24 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"
-"""Kinds of jobs."""
+"""Kinds of jobs: an attempt at an item, or a run of checks."""
 
 ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected", "parked", "failed"
-"""Ends of an attempt: proven; nothing counted; a failed attempt; a question for a person; it could not begin."""
+"""Results of an attempt: proven; not counted; failed; a question to the user; unable to start."""
 
 NOT_SET_UP = "not_set_up"
-"""Reason of a job that could not begin, not even in a new workspace."""
+"""Reason of a job that could not start, even in a new workspace."""
 
 JOB, RESULT = "order.json", "result.json"
-"""File names in the folder of a job."""
+"""Names of the files in a job's folder."""
 
 GREEN, RED, BROKEN = "green", "red", "broken"
-"""Results of a run of checks; ``broken`` is the machine's fault and blames no change."""
+"""Results of a run of checks. ``broken`` means that the machine is at fault and no change is blamed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenItem:
-    """An item of the truth file that may be started now."""
+    """Item of the project that may be started now."""
 
     id: str
     name: str  # the id as one part of a file or ref name
@@ -42,7 +42,7 @@ class OpenItem:
 
 
 def odd_touches(found: Mapping[str, object]) -> list[str]:
-    """Return a line for each item whose ``touches`` is not a list of strings."""
+    """Return a message for each item whose ``touches`` is not a list of strings."""
     odd = [
         item
         for item, said in found.items()
@@ -59,12 +59,12 @@ _KEYS = {
     "input_files": "paper_files",
     "input_folders": "paper_folders",
 }
-"""Keys of ``order.json`` that differ from the field's name: files on disk keep their names."""
+"""Keys of ``order.json`` that differ from the field names, because files on disk keep their old keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Job for a worker in one workspace."""
+    """Job that a worker executes in one workspace."""
 
     id: str  # RUN/ITEM/FENCE
     kind: str
@@ -89,22 +89,22 @@ class Job:
 
     @property
     def slot(self) -> str:
-        """The name of the workspace, such as ``w1`` or ``v1``."""
+        """Name of the job's workspace, such as ``w1`` or ``v1``."""
         return self.workspace.rpartition("/")[2]
 
     @property
     def refs(self) -> ProjectRefs:
-        """Names of the project's refs."""
+        """Names of the git refs of the job's project."""
         return ProjectRefs(self.project)
 
     def as_record(self) -> JsonObject:
-        """Return the content of ``order.json``."""
+        """Return the job as the content of ``order.json``."""
         values = asdict(self) | {name: [*getattr(self, name)] for name in _LISTS}
         return {"v": 1} | {_KEYS.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Job":
-        """Build it from the content of ``order.json``; members that this version does not know are ignored."""
+        """Build a job from the content of ``order.json``; members that this version does not know are ignored."""
         keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
         known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
         known |= {name: tuple(known[name]) for name in _LISTS if name in known}
@@ -133,13 +133,13 @@ def job_folder(folder: str, job: str) -> str:
 
 
 def result_of_job(folder: str, job: str) -> JsonObject:
-    """Return the result of an attempt, as ``result_of`` does."""
+    """Return the result of a job's attempt, with the valid members only (see ``result_of``)."""
     return result_of(files.read_json_if_any(os.path.join(job_folder(folder, job), RESULT)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandedItem:
-    """One member of a batch, as it goes to the branch."""
+    """Member of a batch that is merged to the branch."""
 
     item: str
     job: str
@@ -148,7 +148,7 @@ class LandedItem:
 
 
 class ProjectPort(Protocol):
-    """Port of a project for the coordinator. Every method that writes is repeatable without a second effect."""
+    """Interface of a project for the coordinator. Each writing method can be repeated without a second effect."""
 
     executor: str  # as ``WorkOrder.executor``
     input_files: tuple[str, ...]  # as ``WorkOrder`` has them
@@ -161,27 +161,27 @@ class ProjectPort(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """Return the items that may be started now, in the protocol's own order; items that wait for others are left
+        """Return the items that may be started now, in the protocol's order; items that wait for others are left
         out.
         """
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return exit code and reason if nothing new may start (a question, a pause, a limit of the project); else
+        """Return the exit code and reason if nothing new may start (a question, a pause, a project limit); else
         None.
         """
         ...
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Mark the items as in progress."""
+        """Mark the items of these jobs as in progress."""
         ...
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the inputs of an attempt at the item."""
+        """Return the job inputs of an attempt at the item."""
         ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take these claims over from a dead coordinator, and release its other claims."""
+        """Take over these claims from a dead coordinator, and release its other claims."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -191,24 +191,23 @@ class ProjectPort(Protocol):
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Record the end of a job, once; ``result`` is None for a lost one. Accepted work waits for landing.
+        """Record the end of a job, once; ``result`` is None for a lost job. Accepted work then waits to be merged.
 
-        ``spent_usd``, in US dollars, counts in the run's budget; the project's record gets the same amount.
+        ``spent_usd``, in US dollars, counts in the run's budget; the project records the same amount.
         """
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record ``more_usd``, US dollars that a finished job has spent beyond the record.
+        """Record ``more_usd``: US dollars that a finished job has spent in addition to its recorded spending.
 
-        ``spent_usd`` is its total, which identifies a repetition.
+        ``spent_usd`` is the job's total, by which a repeated call is recognized.
         """
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Return the changes from ``base`` to ``commit`` merged into ``head``, with the matching state of the
-        project's own files.
+        """Merge the changes from ``base`` to ``commit`` into ``head``, including the project's own files.
 
-        ``proven`` is False for work that is to be fixed, which does not count yet.
+        ``proven`` is False for work that is still to be fixed, which does not count yet.
         """
         ...
 
@@ -220,30 +219,31 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks that must pass on a commit that is to land on ``base``, each with a ``name``.
+        """Return the checks that must pass on a commit before it is merged to ``base``, each with a ``name``.
 
-        Without members: on a head that nobody vouches for. Then ``base`` is the last trusted head, or that head
-        itself if all landed work is to be proven once more. ``before`` are items, with commits, that ``base`` holds
-        and that have not landed yet. ``unseen`` are landed items that the members were not proven beside, or that
+        If ``members`` is None, the commit is a head without a known result. ``base`` is then the last trusted head, or
+        the commit itself if all merged work is to be proven again. ``before`` maps items to commits that are in
+        ``base`` but not merged yet. ``unseen`` contains merged items that the members were not proven with, or that
         they broke before.
         """
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the inputs of a run of these checks."""
+        """Return the job inputs of a run of these checks."""
         ...
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Record the landings."""
+        """Record these items as merged."""
         ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Refuse landed work on top of the remote's, if that is invalid, before it is verified."""
+        """Refuse merged work on top of the remote's commits, before verification, if the result is invalid."""
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record that the branch has ``commit``: ``joined`` maps each commit to its new id; ``checked`` is the
-        proof.
+        """Record that the branch is at ``commit``, after the merged work was combined with the remote's commits.
+
+        ``joined`` maps each commit to its new id; ``checked`` is the proof.
         """
         ...
 
@@ -252,40 +252,42 @@ class ProjectPort(Protocol):
         ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's own state if it was written by others while agents work.
+        """Restore the project's own state files if others wrote to them while agents were working.
 
-        Return the restored names and the path of each replaced copy; an empty text if it is not kept.
+        Return the restored names with the path of each replaced version; an empty path if it was not kept.
         """
         ...
 
     def note_touched(self, item: str, message: str) -> None:
-        """Record the changes of the project while the item was worked on, and the reverted ones."""
+        """Record which project files were changed during work on the item, and which were restored."""
         ...
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Reopen landed items that are no longer proven."""
+        """Reopen merged items that are no longer proven."""
         ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that ``head`` does not prove landed work: ``by`` broke it as ``commit``, and is not fixed."""
+        """Record that ``head`` no longer proves these merged items, because the item ``by`` broke them with
+        ``commit``.
+        """
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Stop the project with a question for a person; a pending question stays."""
+        """Stop the project with a question to the user; a question that is already pending stays."""
         ...
 
     def keep(self) -> None:
-        """Renew leases. Call it often."""
+        """Renew the leases of the run. Call this method often."""
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the activity of the running attempts, by item, as in ``session/now.py``."""
+        """Return, by item, the activity of the running attempts, in the format of ``session/now.py``."""
         ...
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the items that failed for good, the open ones, and those with a pending question."""
+        """Return the items that finally failed, the open items, and those with a pending question."""
         ...
 
     def close(self, paused: str) -> None:
-        """End the run; ``paused`` says why the project is to be paused, if it is."""
+        """End the run; pause the project if ``paused`` gives a reason."""
         ...

@@ -1,9 +1,9 @@
-"""Journal of one run: every event is on disk before the coordinator acts on it.
+"""Journal of one run: each event is on disk before the coordinator acts on it.
 
     {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
-A run is the fold of its events (``parallel/plan.py``); after a kill, the next coordinator folds them and continues. A
-torn last line is ignored. Any other unreadable line is damage; no event is guessed.
+The state of a run is computed from its events (``parallel/plan.py``). After a kill, the next coordinator replays the
+events and continues. An incomplete last line is ignored. Any other unreadable line is reported as damage.
 """
 
 import errno
@@ -51,7 +51,7 @@ TYPES = (
 
 
 class Ledger:
-    """Journal in ``folder``. One process writes it, under the lock of the run."""
+    """Journal of a run in ``folder``. Only the process that holds the run's lock may write it."""
 
     def __init__(self, folder: str, *, only_read: bool = False) -> None:
         self._only_read = only_read
@@ -88,7 +88,9 @@ class Ledger:
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """Return the plan of the run so far. Raise ``StateDamaged`` if its events contradict each other."""
+        """Replay the events and return the plan of the run so far. Raise ``StateDamaged`` if the events contradict each
+        other.
+        """
         try:
             self.plan = fold(self.events)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -99,7 +101,7 @@ class Ledger:
     def of_job(self, job: str) -> list[JsonObject]:
         """Return the events of a job, including those in journals of earlier runs.
 
-        Earlier journals are read only if this run did not start the job.
+        Journals of earlier runs are read only if this run did not start the job.
         """
         mine = [each for each in self.events if each.get("order") == job]
         if any(each["type"] == "ordered" for each in mine) or not os.path.isdir(self._runs):
@@ -109,13 +111,13 @@ class Ledger:
         return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
-        """Append one event to disk, then apply it to the plan."""
+        """Append an event to the journal on disk, then apply it to the plan; return the event."""
         event = self.append(kind, **members)
         self.plan.apply(event)
         return event
 
     def append(self, kind: str, **members: object) -> JsonObject:
-        """Append one event. It is on disk when this returns."""
+        """Append an event to the journal and return it. The event is on disk when this method returns."""
         event: JsonObject = {"n": len(self.events) + 1, "at": clock.timestamp(fraction=True), "type": kind, **members}
         line = jsontext.line(event).encode("utf-8", "replace") + b"\n"
         try:
@@ -132,7 +134,7 @@ class Ledger:
         return event
 
     def _write(self, line: bytes) -> None:
-        """Write the whole line. On an error, truncate what was written, so that another line can follow."""
+        """Write a complete line. On an error, remove the partial line, so that another line can follow."""
         end = os.fstat(self._file).st_size
         try:
             while line:
@@ -144,7 +146,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Start a new journal. Move the current one to the finished runs, which are kept for 90 days."""
+        """Start a new journal, and move the current one to the finished runs, which are kept for 90 days."""
         self.plan = RunPlan()
         if not self.events:
             return
@@ -157,16 +159,16 @@ class Ledger:
         self.events = []
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the journal file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal, or replace another one, durably.
+    """Rename a journal durably, replacing an existing target.
 
-    Raise ``Refused`` if the disk refuses it.
+    Raise ``Refused`` if the file system does not permit it.
     """
     try:
         os.replace(path, target)
@@ -178,10 +180,9 @@ def renamed(path: str, target: str) -> None:
 
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
-    """Hold the lock of the run, which excludes every other run and every writer of the ledger. Raise ``Busy`` if it
-    is held.
+    """Hold the run's lock, which excludes other runs and other writers of the ledger. Raise ``Busy`` if it is taken.
 
-    Wait two seconds for a run that is about to end.
+    Wait up to two seconds for a run that is about to end.
     """
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
@@ -193,7 +194,7 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id for ledgers, refs and workflow ids. Create it once, in the folder of the runs."""
+    """Return the project's id for ledgers, refs and workflow ids; create it on the first call, in the runs' folder."""
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -223,9 +224,9 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 
 
 def readable(path: str, folder: str) -> list[JsonObject]:
-    """Return the events of a journal of the project in ``folder``, up to the first unreadable one.
+    """Return the events of a journal up to the first unreadable line.
 
-    Return none if it does not begin with a run, or if the run belongs to another project.
+    Return an empty list if the journal does not begin with a run, or belongs to another project than ``folder``.
     """
     known, events = _known_id(folder), list[JsonObject]()
     with (

@@ -1,9 +1,10 @@
-"""Learned overlap of items: a rule that only delays items, and never leaves a slot idle.
+"""Learned overlap between items, used to delay items that would conflict, but never to leave a slot idle.
 
     learned.json    {"v": 1, "paths": {"5": ["src/api.py"]}, "pairs": [["4", "5"]]}
 
-Paths were changed by earlier attempts at an item; pairs did not land together. The file is not trusted: it may be
-missing, old or forged at any time; at worst, items start in another order. SC-7.
+``paths`` contains the files that earlier attempts at an item changed, ``pairs`` the items that could not be merged
+together. The file is not trusted: it may be missing, outdated or forged. In the worst case items start in another
+order. SC-7.
 """
 
 from collections.abc import Iterable
@@ -16,14 +17,14 @@ MOST_ITEMS, MOST_PATHS, MOST_PAIRS = 2000, 200, 2000
 
 @dataclass
 class LearnedOverlap:
-    """Items that conflicted, and files that each item has changed."""
+    """Pairs of items that conflicted, and the files that each item has changed."""
 
     paths: dict[str, frozenset[str]] = field(default_factory=dict)
     pairs: dict[frozenset[str], None] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "LearnedOverlap":
-        """Build it from the valid parts of the record."""
+        """Build the learned overlap from the valid parts of a record."""
         known, met = record.get("paths"), record.get("pairs")
         found = cls()
         for item, paths in known.items() if isinstance(known, dict) else ():
@@ -40,7 +41,7 @@ class LearnedOverlap:
         return {"v": 1, "paths": paths, "pairs": [sorted(pair) for pair in self.pairs]}
 
     def learn(self, item: str, paths: Iterable[str]) -> None:
-        """Record that an attempt at the item has changed these paths. The newest items are kept."""
+        """Record that an attempt at the item changed these paths. The oldest items are dropped beyond a limit."""
         found = frozenset(sorted({*self.paths.pop(item, ()), *paths})[:MOST_PATHS])
         if found:
             self.paths[item] = found
@@ -48,7 +49,7 @@ class LearnedOverlap:
             del self.paths[next(iter(self.paths))]
 
     def note_rejected(self, item: str, met: Iterable[str]) -> None:
-        """Record that the item did not land together with these."""
+        """Record that the item could not be merged together with these items."""
         for other in met:
             if other != item:
                 self.pairs[frozenset((item, other))] = None
@@ -56,12 +57,12 @@ class LearnedOverlap:
             del self.pairs[next(iter(self.pairs))]
 
     def forget(self, item: str) -> None:
-        """Remove an item that has landed."""
+        """Delete what was learned about an item that is merged."""
         self.paths.pop(item, None)
         self.pairs = {pair: None for pair in self.pairs if item not in pair}
 
     def met(self, item: str, others: Iterable[str]) -> str | None:
-        """Return why the item should not run beside these; None if there is no known reason."""
+        """Return why the item should not run beside these other items; None if no reason is known."""
         own = self.paths.get(item, frozenset())
         for other in others if own or self.pairs else ():
             if frozenset((item, other)) in self.pairs:

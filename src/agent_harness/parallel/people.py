@@ -1,6 +1,4 @@
-"""Questions and requests of a person about parallel runs of a project, from a separate process: workspaces and
-queue.
-"""
+"""Queries and requests of people about a project's parallel runs, workspaces and queue, from a separate process."""
 
 import os
 import shlex
@@ -26,15 +24,15 @@ from agent_harness.parallel.workspaces import Workspace
 
 BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
-"""Seconds that the threads of a killed process may keep its locks."""
+"""Maximum time to wait for the coordinator's answer to a request, in seconds."""
 _COMMANDS = {requests.RECALL: "cancel"}
-"""Commands whose name differs from their request on disk."""
+"""Names of commands that differ from the name of their request on disk."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Parallel runs of one project; ``folder`` need not exist."""
+    """Parallel runs of one project, as people query and control them; ``folder`` need not exist."""
 
     root: str
     folder: str
@@ -44,11 +42,11 @@ class ParallelRuns:
     left: Callable[[], LeftRun] = lambda: LeftRun(workers=1, branch=None, claims={})
 
     def coordinator(self) -> Owner | None:
-        """Return the process of the running run; None if there is none."""
+        """Return the coordinator process of the present run; None if no run is active."""
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
-        """Return the plan of the ledger. Raise ``NothingEligible`` if there is none."""
+        """Return the plan of the last run from its ledger. Raise ``NothingEligible`` if there was no run."""
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
             raise StateDamaged(
@@ -59,8 +57,8 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the number of workers of the run whose landings on this branch no remote has yet; 0 if there are
-        none.
+        """Return the worker count of the run whose merges to this branch are not pushed yet; 0 if everything is
+        pushed.
         """
         with suppress(HarnessError):
             plan = self.plan()
@@ -74,19 +72,19 @@ class ParallelRuns:
         return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
     def workspace_list(self) -> JsonObject:
-        """Return each workspace: its last item, size, time and state."""
+        """Return all workspaces with their last item, size, time and state."""
         found = [_shown(each) for each in self._existing().values()]
         follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return the other folders among the workspaces: failed rescues, and foreign folders."""
+        """Return the other folders beside the workspaces: unreadable workspaces that were kept, and unknown folders."""
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
     def workspace_path(self, name: str) -> JsonObject:
-        """Return the folder of a workspace. Raise ``UsageError``, which names the existing ones."""
+        """Return the folder of a workspace. For an unknown name, raise ``UsageError`` with the existing names."""
         known = self._existing()
         if name not in known:
             told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
@@ -94,9 +92,9 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces, after their work is in a rescue; SC-13.
+        """Remove unused workspaces after saving their work in rescues; SC-13.
 
-        Raise ``Busy`` while a run exists. Keep the workspaces that the next run needs.
+        Raise ``Busy`` during a run. Keep the workspaces that the next run needs.
         """
         owner.refuse_agents(self.root, "harness workspace prune")
         known = self._existing()
@@ -137,10 +135,10 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator. Return the event of its ledger, and a sentence: ``said``.
+        """Send a request to the coordinator. Return its ledger event, and a sentence about the effect in ``said``.
 
-        Requests about the queue are handled here if there is no run. Raise ``NothingEligible`` if another request
-        finds no run, ``Busy`` if there is no answer in time.
+        Without a run, requests about the queue are carried out here. Raise ``NothingEligible`` for any other request
+        without a run, and ``Busy`` if the coordinator does not answer in time.
         """
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
@@ -156,7 +154,7 @@ class ParallelRuns:
         return {"event": event, "said": requests.told(event), "next": follows}
 
     def _asked(self, verb: str, args: JsonObject) -> JsonObject | None:
-        """Return the coordinator's event; None if the run ended without an answer."""
+        """Send a request and return the coordinator's event; None if the run ended without an answer."""
         mailbox = requests.Mailbox(self.folder)
         request = mailbox.post(verb, args)
         try:
@@ -198,7 +196,7 @@ class ParallelRuns:
     # ---- the queue
 
     def queue(self) -> JsonObject:
-        """Return the queue in order, as in the ledger; also for a dead or finished run."""
+        """Return the merge queue in order, according to the ledger; also for a dead or finished run."""
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
@@ -210,9 +208,9 @@ class ParallelRuns:
         return {"run": plan.run, "alive": is_alive, "queue": rows, "unpushed": unpushed, "next": follows}
 
     def rebuild(self) -> JsonObject:
-        """Rebuild the ledger from refs, results and the project's own files, and report the unknown rest.
+        """Rebuild the ledger from refs, results and the project's files, and report the facts that stay unknown.
 
-        Raise ``NothingEligible`` if it is readable, ``Busy`` while a run exists.
+        Raise ``NothingEligible`` if the ledger is readable, and ``Busy`` during a run.
         """
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
             owner.refuse_agents(workspace, "harness queue rebuild")
@@ -241,19 +239,18 @@ class ParallelRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviewedRun:
-    """Expected start of the next run, as far as it can be known here."""
+    """Expected start of the next run, as far as this process can know it."""
 
     plan: RunPlan
     unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
 
 
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
-    """Return the expected start of the next run with so many workers; change nothing. Raise ``StateDamaged`` as the
-    run would.
+    """Return the expected start of the next run with this number of workers; change nothing.
 
-    While a run exists, this is its own plan. After a killed run, results of its attempts are taken in, and attempts
-    without a result are over. Attempts given to workers ``elsewhere`` count as running, because a run with such
-    workers asks for them.
+    Raise ``StateDamaged`` as the run would. During a run, the result is that run's plan. After a killed run, existing
+    results of its attempts are included, and attempts without a result count as ended. With ``elsewhere``, attempts of
+    remote workers count as still running, because only their engine knows.
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
@@ -276,7 +273,7 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the named or checked-out branch was deleted under the run before."""
+    """Raise ``UnsafeTree`` if the branch of the previous run, named or checked out, was deleted."""
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -288,7 +285,7 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Return the living process that signed a lock file. Do not touch the lock, so that nobody is kept from taking
+    """Return the live process that holds a lock file, or None. The lock itself is not touched, so others can take
     it.
     """
     try:
@@ -299,7 +296,7 @@ def _holder(lock: str) -> Owner | None:
 
 
 def queue_rows(plan: RunPlan) -> list[JsonObject]:
-    """Return the rows under verification, then the waiting ones, in order."""
+    """Return the rows of the merge queue: candidates under verification, then the waiting candidates, in order."""
     rows = [
         _queued(plan, item, batch.id)
         for batch in plan.under_way
@@ -341,7 +338,7 @@ def _shown(workspace: Workspace) -> JsonObject:
 
 
 def _size(folder: str) -> int:
-    """Return the bytes of all files in a folder, which may change meanwhile."""
+    """Return the total size in bytes of all files in a folder, which may change meanwhile."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

@@ -1,8 +1,9 @@
-"""State of a parallel run: pure, without a clock.
+"""State of a parallel run: a pure value without a clock.
 
-``RunPlan.apply`` folds the events of a ledger; folding a prefix and then the rest equals folding the whole.
+``RunPlan.apply`` adds one event of the ledger to the state. Applying a prefix of the events and then the rest gives the
+same state as applying all.
 
-An item is ``open`` unless the plan says otherwise; the truth file says whether it may be started.
+An item is ``open`` unless the plan says otherwise. Whether it may be started is decided by the project's file.
 """
 
 from collections.abc import Iterable
@@ -29,17 +30,20 @@ MOVES: dict[tuple[str, str], str] = {
     (LANDING, "landed"): LANDED,
     (LANDED, "reopened"): OPEN,
 }
-"""(state, event or end of an attempt) -> state; an event of a job that is not the item's last changes nothing."""
+"""Transitions of an item: (state, event or result of an attempt) -> state.
+
+An event of a job that is not the item's last job changes nothing.
+"""
 
 LOST_TIMES = 3
-"""Attempts in a row without any report, not even of a failure, after which the item waits for a person."""
+"""Number of consecutive attempts without any report after which the item waits for the user."""
 BARREN = 3
-"""Attempts in a row, beyond one per worker, that ended without anything to verify: then the agent itself is failing."""
+"""Number of consecutive attempts without anything to verify, beyond one per worker, after which the agent is blamed."""
 
 
 @dataclass
 class ItemProgress:
-    """State of one item in the plan."""
+    """State of one item in the plan of a parallel run."""
 
     state: str = OPEN
     fence: int = 0  # of its last job
@@ -63,7 +67,7 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Candidates that land together: the commit of each prefix, and the state of its verification."""
+    """Batch of candidates to be merged together: the commit of each prefix, and the state of the verification."""
 
     id: int
     members: list[str]
@@ -77,14 +81,14 @@ class LandingBatch:
 
     @property
     def may_land_whole(self) -> bool:
-        """True if no known result is against it."""
+        """True if no result so far prevents a merge of the whole batch."""
         search = self.search
         return not (search.high or search.contradicts or search.broken > 1)
 
 
 @dataclass
 class JoinedHead:
-    """Landed commits on top of the remote's: the branch moves there once it is verified."""
+    """Merged commits that were rebuilt on top of the remote's. The branch moves there after verification."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -94,7 +98,7 @@ class JoinedHead:
 
 @dataclass
 class RunPlan:
-    """State of the run so far."""
+    """State of a parallel run after the events so far."""
 
     run: str = ""
     engine: str = ""  # of its workers; empty: those of this machine
@@ -137,11 +141,11 @@ class RunPlan:
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
-        """Return the state of an item."""
+        """Return the state of an item in this run."""
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """Return the items in one of these states, none of which is ``open`` or ``landed``."""
+        """Return the items in one of these states, which may not include ``open`` or ``landed``."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -155,13 +159,13 @@ class RunPlan:
 
     @property
     def under_way(self) -> list[LandingBatch]:
-        """The batches to land, in order."""
+        """Batches that are being verified or merged, in order."""
         return [self.batch, *self.ahead] if self.batch else []
 
     # ---- folding
 
     def apply(self, event: JsonObject) -> None:
-        """Apply one event."""
+        """Apply one event of the ledger to the plan."""
         getattr(self, f"_on_{event['type']}")(event)
 
     def _move(self, item: str, how: str) -> ItemProgress:
@@ -197,7 +201,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """Return the rows that the next run needs from this one."""
+        """Return the rows about items that the next run needs from this run."""
         return [
             {
                 "item": item,
@@ -309,7 +313,7 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Put the members of batches ahead back into the queue, in order: their head will not exist."""
+        """Return the members of batches ahead to the queue, in order, because their base will not be merged."""
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -432,21 +436,21 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """The old and new commit of a branch move that is written down and may be half done; else None."""
+        """Old and new commit of a recorded branch move that may be incomplete; None if there is none."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Items whose landing broke others and is not fixed, with those others: the branch does not prove them."""
+        """Items that were merged, broke other items and are not fixed, each with the items that it broke."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """The landed commit that no remote has, with ``why``; None if there is nothing to push.
+        """Merged commit that was not pushed, with the reason ``why``; None if there is nothing to push.
 
-        ``message`` is a line for a person. The next run pushes it, unless a person has to pull first.
+        ``message`` is a line for the user. The next run pushes the commit, unless the user has to pull first.
         """
         if not self.unpushed:
             return None
@@ -456,7 +460,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """The current slots that cannot be set up."""
+        """Present slots whose workspace could not be set up."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:
@@ -468,7 +472,7 @@ class RunPlan:
 
 
 def fold(events: Iterable[JsonObject]) -> RunPlan:
-    """Return the plan after these events."""
+    """Return the plan that results from these events."""
     plan = RunPlan()
     for event in events:
         plan.apply(event)

@@ -1,12 +1,12 @@
-"""Rebuild a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
+"""Reconstruction of a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
 
-A job that the project still shows keeps its item: the next run takes in its result, if there is one; a job without a
-result counts as lost. A candidate that is on the branch already, by its trailers, is completed instead of landed
-again. A candidate without an owner becomes a rescue.
+A job that the project still shows keeps its item. The next run collects its result; a job without a result counts as
+lost. A candidate that is already on the branch, according to trailers, is completed and not merged again. A candidate
+without an owner becomes a rescue.
 
-Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the
-old one, else from the journal of the run before. Refs and results take precedence over both. The rest is not guessed:
-``told`` names it. Source: ``scale.md`` 7, SC-14, SC-29.
+Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the old
+ledger, or else from the previous run's journal. Refs and results take precedence over both. Other facts stay unknown,
+and ``told`` lists them. Source: ``scale.md`` 7, SC-14, SC-29.
 """
 
 import os
@@ -30,7 +30,7 @@ from agent_harness.session import parallel_settings
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
 _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "mends")}  # the next run says its own
 SENT_BACK = "sent_back"
-"""Reason for a fix whose real reason is no longer known."""
+"""Reason of a required fix whose real reason is no longer known."""
 UNKNOWN = (
     "how often an item was rejected, and what it had to fix: its next attempt starts from the branch",
     "which candidates a person had held, and their order, except by the time of their proof",
@@ -51,7 +51,7 @@ class LeftRun:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftJob:
-    """A job according to its folder."""
+    """Job of a dead run according to the job's folder."""
 
     id: str
     item: str
@@ -65,7 +65,7 @@ class LeftJob:
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """Readable part of a journal: ``plan`` after ``lines`` lines; ``where`` is its location, for a person."""
+    """Readable part of a journal: ``plan`` after ``lines`` lines; ``where`` describes the location for the user."""
 
     plan: RunPlan = field(default_factory=RunPlan)
     lines: int = 0
@@ -76,7 +76,7 @@ class EarlierJournal:
 
 @dataclass(kw_only=True)
 class Rebuilt:
-    """Result of a rebuild."""
+    """Result of rebuilding a ledger."""
 
     run: str
     workers: int
@@ -90,7 +90,7 @@ class Rebuilt:
     kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
-        """Return the report for a person."""
+        """Return the report about the rebuilt ledger as lines of text."""
         ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
@@ -120,7 +120,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if there are jobs but no ledger."""
+    """Return True if the ledger is missing although there are jobs."""
     with suppress(OSError):
         return not os.path.exists(os.path.join(folder, "ledger.jsonl")) and bool(
             os.listdir(os.path.join(folder, "orders"))
@@ -129,7 +129,7 @@ def is_missing(folder: str) -> bool:
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
-    """Rebuild the ledger at the start of a run, if it is missing: SC-14."""
+    """Rebuild the ledger at the start of a run if it is missing, and report this: SC-14."""
     if not is_missing(folder):
         return
     with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
@@ -138,9 +138,9 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Replace the ledger; the old one is kept among the finished runs.
+    """Replace the ledger by a rebuilt one; the old ledger is kept among the finished runs.
 
-    Repeatable: refs and results do not change.
+    The call can be repeated, because refs and results do not change.
     """
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
@@ -189,7 +189,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """Return the readable part of the current journal, else that of the run before."""
+    """Return the readable part of the current journal, or else of the previous run's."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
@@ -201,7 +201,7 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """Return a journal up to its first unreadable or impossible event; None if no event belongs to this project."""
+    """Return a journal up to its first unreadable or invalid event; None if it has no event of this project."""
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -225,13 +225,13 @@ def _readable(path: str, folder: str) -> EarlierJournal | None:
 
 
 def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
-    """Return a function from an item to its position in the queue. Items outside the queue come last."""
+    """Return a function that maps an item to its position in the queue. Items outside the queue come last."""
     order = [item for batch in plan.under_way for item in batch.members] + plan.queue
     return lambda item: order.index(item) if item in order else len(order)
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """Return the last landing that the remote is not known to have; empty if there is none."""
+    """Return the last merged commit if the remote is not known to have it; else empty."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -245,7 +245,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a row for each item: from its last job, and from earlier journals."""
+    """Return a row for each item, based on its last job and on earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -268,7 +268,9 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Return True if its candidate was rejected, even if the killed run had not returned the item yet."""
+    """Return True if the job's candidate was rejected, even if the killed run had not recorded this in the project
+    yet.
+    """
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
 
@@ -281,7 +283,7 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """Return the folders of jobs by path, with the parts of their names."""
+    """Return the folders of all jobs by path, with the parts of their names."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
@@ -295,7 +297,7 @@ def _accepted(folder: str) -> dict[str, str]:
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """Return the attempts whose folder exists and agrees with its name."""
+    """Return the attempts whose folder exists and agrees with its own name."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
@@ -322,7 +324,7 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """Return the last job of each item."""
+    """Return the most recent job of each item."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -336,7 +338,7 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """Write the landing that got as far as the branch: the next run repeats the remaining steps."""
+    """Record a merge that has already reached the branch, so that the next run repeats the remaining steps."""
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return
@@ -353,7 +355,7 @@ def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, s
 
 
 def _kept(folder: str) -> str:
-    """Move the present ledger, if any, among the finished runs. Return its new path, or an empty text."""
+    """Move the present ledger, if it exists, to the finished runs. Return its new path, or an empty string."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     if not os.path.lexists(path):
         return ""

@@ -1,13 +1,13 @@
-"""Requests of a person to a parallel run: the rule that grants them, and their way to the coordinator.
+"""Requests of people to a parallel run: the rules that grant a request, and its delivery to the coordinator.
 
-``granted`` turns a request into an event of the ledger, using the plan; an impossible request is an error that names
-the possible ones. ``told`` describes such an event to a person. Requests are files in ``parallel/mailbox``:
+``granted`` turns a request into a ledger event, based on the plan. An impossible request is an error that lists what is
+possible. ``told`` describes such an event to the user. Requests are files in ``parallel/mailbox``:
 
     ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
-    ID.taken.json    the same, once the coordinator handles it: renamed, so that it can no longer be withdrawn
-    ID.answer.json   written by the coordinator, removed by the requester
+    ID.taken.json    the same file, renamed when the coordinator takes it, so that it can no longer be withdrawn
+    ID.answer.json   written by the coordinator, deleted by the requester
 
-A request whose requester has died is discarded. Any other file is reported once and left alone.
+A request of a process that has exited is discarded. Any other file is reported once and left alone.
 """
 
 import os
@@ -29,7 +29,7 @@ from agent_harness.session.parallel_settings import MOST_WORKERS
 SCALE, RECALL = "scale", "recall"
 HOLD, RELEASE, DROP, FIRST = "hold", "release", "drop", "first"
 OF_QUEUE = (HOLD, RELEASE, DROP, FIRST)
-"""Verbs about candidates; they work without a running run."""
+"""Requests about candidates, which also work when no run is active."""
 _NAME = re.compile(r"([0-9a-f]{24})(\.taken|\.answer)?\.json")
 _LONGEST = 64 * 1024
 _HALF = re.compile(r"[0-9a-f]{24}\.(taken\.|answer\.)?json\.tmp\..*")
@@ -37,8 +37,9 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """Return the type and members of the resulting event. Raise ``UsageError``, or ``Busy`` if the candidate is
-    landing now.
+    """Return the type and members of the event for a request.
+
+    Raise ``UsageError`` for an invalid request, and ``Busy`` if the candidate is being merged now.
     """
     if verb == SCALE:
         workers = args.get("workers")
@@ -62,7 +63,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
-    """Return the type of the event, and the items that the verb applies to."""
+    """Return the event type for a queue request, and the items that it can be used on."""
     return {
         HOLD: ("held", plan.in_state(READY, WORKING)),
         RELEASE: ("unheld", [*plan.held]),
@@ -89,7 +90,7 @@ def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str
 
 
 def told(event: JsonObject) -> str:
-    """Return the sentence that describes a requested event to a person."""
+    """Return a sentence that describes the event of a request to the user."""
     item = event.get("item")
     match event["type"]:
         case "scaled":
@@ -110,7 +111,7 @@ def told(event: JsonObject) -> str:
 
 
 class Mailbox:
-    """Mailbox of the runs in ``folder``."""
+    """Mailbox for requests to the parallel runs in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.join(folder, "mailbox")
@@ -122,7 +123,7 @@ class Mailbox:
     # ---- who asks
 
     def post(self, verb: str, args: JsonObject) -> str:
-        """Write a request and return its id."""
+        """Write a request to the mailbox and return its id."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         request = secrets.token_hex(12)
         known = {"id": request, "verb": verb, "args": args, "by": owner.current().as_record(), "at": clock.timestamp()}
@@ -130,7 +131,7 @@ class Mailbox:
         return request
 
     def answered(self, request: str) -> JsonObject | None:
-        """Return the answer and remove it; None if there is none yet."""
+        """Return the answer to a request and delete its file; None if there is no answer yet."""
         path = self._path(request, ".answer")
         try:
             found = files.read_json(path)
@@ -148,14 +149,14 @@ class Mailbox:
         return True
 
     def forget(self, request: str) -> None:
-        """Remove all files of a request."""
+        """Delete all files of a request."""
         for kind in ("", ".taken", ".answer"):
             files.unlink(self._path(request, kind))
 
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Yield the requests to answer, oldest first."""
+        """Take the open requests out of the mailbox and yield them, oldest first."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment
@@ -192,7 +193,7 @@ class Mailbox:
         return found if is_known and isinstance(found.get("id"), str) else None
 
     def _forget_stale(self, entry: "os.DirEntry[str]") -> None:
-        """Remove a file left by a process that died, once it is stale."""
+        """Delete a stale file that a dead process has left."""
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                 os.unlink(entry.path)
@@ -203,7 +204,7 @@ class Mailbox:
             say(f"{os.path.join(self._folder, name)} is not a request; it is ignored")
 
     def answer(self, request: str, found: JsonObject) -> None:
-        """Answer a request, which ends it."""
+        """Write the answer to a request and close the request."""
         with suppress(HarnessError, OSError):
             files.write_json(self._path(request, ".answer"), {"id": request, **found}, follow=False)
         files.unlink(self._path(request, ".taken"))

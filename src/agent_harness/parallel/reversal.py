@@ -1,8 +1,8 @@
-"""Removal of an accepted item's changes from the present head: one commit, made as objects.
+"""Reversal of an accepted item on the present head: one commit without the item's changes, created as git objects.
 
-No history is rewritten, and no index, work tree or merge state is touched: a conflict is a result. The caller
-verifies the commit before a branch moves to it. The decision is written down before its first step, so that the next
-process can finish it after a kill. Source: ``faces.md`` F-STORY-2.
+No history is rewritten, and no index, work tree or merge state is changed; conflicts are returned as a result. The
+caller verifies the commit before moving a branch to it. The decision is recorded before the first step, so that another
+process can complete it after a kill. Source: ``faces.md`` F-STORY-2.
 """
 
 import os
@@ -21,13 +21,13 @@ from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 UNDO, REDO = "undo", "redo"
-"""Words in the ledger for an item that a person took back, or restored."""
+"""Words in the ledger for an item that the user undid or restored."""
 _SHORTEST = 7  # characters of a commit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """Changes of a commit to the files of a project."""
+    """Changes that a commit makes to the files of a project."""
 
     paths: tuple[str, ...]  # the harness's own files aside
     come: frozenset[str]  # of all files
@@ -38,7 +38,10 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the ids of the items accepted in the session that ``S8`` names; none for any other word."""
+    """Return the ids of the items that were accepted in a session such as ``S8``; empty for any other word.
+
+    Raise ``UsageError`` if nothing was accepted in that session.
+    """
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
         return ()
@@ -50,7 +53,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def undone_by(path: str, word: str) -> ClaimVerdict | None:
-    """Return the ledger line of the undo whose commit begins with the word; None if there is none."""
+    """Return the ledger line of the undo whose commit id begins with the word; None if there is none."""
     if len(word) < _SHORTEST or not word.isalnum():
         return None
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -58,7 +61,7 @@ def undone_by(path: str, word: str) -> ClaimVerdict | None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """Return the item's last accepted line whose commit the head still has; None if there is none."""
+    """Return the last ledger line that accepted the item, if the head still contains its commit, or None."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -71,7 +74,7 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict, without work that landed beside it."""
+    """Return the commit before the work of this verdict, excluding work that was merged at the same time."""
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -79,7 +82,9 @@ def before(git: Git, verdict: ClaimVerdict) -> str:
 
 
 def stands_on(git: Git) -> tuple[str, str]:
-    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or similar."""
+    """Return the checked-out branch and its commit. Raise ``UnsafeTree`` during a merge, rebase or similar
+    operation.
+    """
     if under_way := git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is under way in this repository", hint="git status")
     branch, head = git.branch(), git.head()
@@ -91,10 +96,10 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes between two commits of its history; ``own`` files stay as in
-    the head.
+    """Return the tree of ``head`` without the changes between two commits of its history.
 
-    Raise ``Refused``, with the files, if later work has changed the same lines.
+    ``own`` selects files that stay as in the head. Raise ``Refused`` with the files if later work changed the same
+    lines.
     """
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
@@ -121,8 +126,8 @@ def changed_by(
 ) -> Changed:
     """Return the changes of a move from ``head`` to ``commit``.
 
-    Raise ``UnsafeTree`` if a person's file is in the way: an uncommitted one that is not in ``free``, or an ignored
-    one at the path of a new file. A file that already has its new content, as after a kill, is not in the way.
+    Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
+    an ignored file at the path of a new one. A file that already has its new content, as after a kill, is accepted.
     """
     found = git.differences(head, commit)
     dirty = {os.fsencode(change.path) for change in git.status()} - {os.fsencode(each) for each in free}
@@ -144,7 +149,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """A decided and verified reversal, with all data for its completion."""
+    """Decided and verified reversal, with all the data to complete it."""
 
     item: str
     again: bool  # the item comes back
@@ -158,7 +163,7 @@ class Reversal:
     files_read: tuple[str, ...] = ()  # by tests, where some count again
 
     def line(self) -> ClaimVerdict:
-        """Return the person's line for the ledger."""
+        """Return the ledger line for the user's reversal."""
         return ClaimVerdict(
             id=f"undo {self.commit}",
             item=self.item,
@@ -171,19 +176,19 @@ class Reversal:
         )
 
     def has_moved(self, git: Git) -> bool:
-        """Return True if the branch has the commit by now."""
+        """Return True if the branch already contains the reversal's commit."""
         tip = git.commit_of(self.branch)
         return tip is not None and git.commit_of(self.commit) is not None and git.ancestor(self.commit, tip)
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Write the decision durably; without a path, a kill in the middle is not repaired."""
+    """Record the decided reversal durably. Without a path nothing is recorded, and a kill cannot be repaired."""
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
 
 def decided(path: str | None) -> Reversal | None:
-    """Return the reversal that a dead process left unfinished; None if there is none, or it is invalid."""
+    """Return the recorded reversal that a dead process left incomplete; None if there is none or it is invalid."""
     if path is None or not os.path.exists(path):
         return None
     try:
@@ -196,6 +201,6 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Remove the record of a finished reversal."""
+    """Delete the record of a completed reversal."""
     if path is not None:
         files.unlink(path)

@@ -1,7 +1,7 @@
-"""``harness run --workers N`` up to its coordinator, and the preview of ``--dry-run``.
+"""``harness run --workers N`` up to the start of its coordinator, and the preview of ``--dry-run``.
 
-A protocol opens its project, repairs interrupted work, and passes its ``ProjectPort``. The common part is here: the
-target branch, the folder of the run, the engine, the terms, and the next command.
+A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort``. The part that all protocols
+share is here: the target branch, the folder of the run, the engine, the settings, and the next command.
 """
 
 import os
@@ -36,7 +36,7 @@ INTERRUPTED: Mapping[str, object] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Options of a run, common to all protocols."""
+    """Options of a run with several workers, common to all protocols."""
 
     workers: int
     agents: Sequence[str]  # specifications, in their order
@@ -47,19 +47,24 @@ class RunRequest:
     engine_factory: EngineFactory | None = None  # makes the engine that carries attempts out; else this machine does
 
     def told_attempts(self) -> JsonObject:
-        """Return the options that every attempt gets."""
+        """Return the options that are passed to each attempt."""
         return {"agents": [*self.agents], "wait": self.policy.wait, "now": self.policy.ignore_once}
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder of the project's parallel runs, found by ``stands_for``; ``None`` until there is one."""
+    """Return the folder of the project's parallel runs, or ``None`` if it does not exist yet.
+
+    ``stands_for`` is the file that identifies the project.
+    """
     found = trusted_state.existing(stands_for, project, writable=False)
     return os.path.join(found, "parallel") if found else None
 
 
 def made_folder(stands_for: str, project: str) -> str:
-    """Return the same folder, created if it is missing. Raise ``Refused`` if nothing can be stored outside the
-    project.
+    """Return the folder of the project's parallel runs; create it if necessary.
+
+    ``stands_for`` is the file that identifies the project. Raise ``Refused`` if no folder outside the project is
+    writable.
     """
     found = trusted_state.make(stands_for, project)[0]
     if found is None:
@@ -69,10 +74,10 @@ def made_folder(stands_for: str, project: str) -> str:
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """Return the full name of the named or checked-out branch. Raise ``UnsafeTree`` if there is none, or no commit.
+    """Return the full name of the branch to merge to: the named branch, or the checked-out one.
 
-    If the run kept in ``folder`` used a branch that was deleted since, the error says how to restore it.
-    ``otherwise`` is the command that needs neither.
+    Raise ``UnsafeTree`` if there is no branch or no commit. If the previous run in ``folder`` used a branch that was
+    deleted since, the error says how to restore it. ``otherwise`` is the suggested command without workers.
     """
     if git is not None and folder is not None:
         refuse_gone(git, folder, named)
@@ -83,7 +88,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A run with its folder, branch and engine, before it has a coordinator."""
+    """Run with its folder, branch and engine, before its coordinator starts."""
 
     request: RunRequest
     git: Git
@@ -105,17 +110,19 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """Build it. ``folder`` holds the project's parallel runs; ``refs`` is the folder of jobs for other machines."""
+        """Prepare a run. ``folder`` contains the project's parallel runs; ``refs`` is the ref folder of jobs for other
+        machines.
+        """
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
-        """Rebuild the ledger if it is missing and an earlier run has left work."""
+        """Rebuild the ledger if it is missing although an earlier run has left work."""
         left = replace(left, workers=self.request.workers)
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
-        """Report the invalid ``touches`` of items."""
+        """Report items whose ``touches`` is invalid."""
         for line in odd_touches(found):
             self.say(line)
 
@@ -129,8 +136,9 @@ class PreparedRun:
         max_cost_usd: float,
         accounts: Sequence[str],
     ) -> JsonObject:
-        """Run the coordinator and return its answer. Raise ``KeyboardInterrupt`` if it is interrupted: see
-        ``INTERRUPTED``.
+        """Run the coordinator and return its answer.
+
+        Raise ``KeyboardInterrupt`` if the run is interrupted; see ``INTERRUPTED``.
         """
         terms = RunTerms(
             workers=self.request.workers,
@@ -150,7 +158,7 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run. A pause comes first, then the run's own hint, then a held queue."""
+    """Return the command to type after a run: for a pause, the run's own hint, or a held queue, in this order."""
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -161,7 +169,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPreview:
-    """Input of ``preview``: a protocol's view of a run that is not started."""
+    """Input of ``preview``: a protocol's description of a run that is not started."""
 
     git: Git
     folder: str  # of the run; it need not exist
@@ -177,8 +185,9 @@ class RunPreview:
 
 
 def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
-    """Return the items that the run would start, and the rest with reasons; change nothing. ``found``: see
-    ``read_preview``.
+    """Return the items that the run would start, and the other items with reasons; change nothing.
+
+    ``found`` is the result of ``read_preview``.
     """
     known = found.plan
     free = run.workers - len(known.in_state(WORKING))
@@ -204,8 +213,9 @@ def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
 
 
 def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] = str) -> list[str]:
-    """Return the preview for a person: ``at_most`` are the limits in the protocol's words, ``named`` formats an
-    item's id.
+    """Return the preview as lines of text.
+
+    ``at_most`` describes the limits in the protocol's words; ``named`` formats an item's id.
     """
     text = [f"{found['workers']} workers on {_short(found['branch'])}:"]
     text += [f"  {each['slot']}  {named(each['item'])}: {each['title']} ({each['reason']})" for each in found["starts"]]
@@ -220,7 +230,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
 
 
 def shown_target(target: PushTarget | None) -> str | None:
-    """Return the push target of landings, for a person; None if there is none."""
+    """Return the push target as text for the user; None if there is none."""
     return f"{target.remote}, {_short(target.branch)}" if target else None
 
 

@@ -1,6 +1,6 @@
-"""Machine slots and account slots for the jobs of one run. SC-40, SC-41, SC-43.
+"""Slots of the machine and of agent accounts for the jobs of one run. SC-40, SC-41, SC-43.
 
-``kernel/host/`` has the number of slots and their holders. ``supervision/agent_slots.py`` has the limits of an
+``kernel/host/`` knows the number of slots and their holders. ``supervision/agent_slots.py`` has the limits of an
 account.
 """
 
@@ -20,12 +20,14 @@ SHORT_SECONDS = 60.0
 
 
 class RunSlots:
-    """Slots of one run. The caller that takes a slot also releases it."""
+    """Access of one run to agent slots and check slots. The caller that takes a slot also releases it."""
 
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """Take the agents' ``accounts`` in order of preference: an attempt uses the first one that is free."""
+        """Prepare the slots. ``accounts`` are the agents' accounts in order of preference: the first free one is
+        used.
+        """
         self._folder = folder
         self._memory = memory
         self._accounts = tuple(accounts)
@@ -39,19 +41,20 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round: clear the reasons and limits of the last one."""
+        """Start a new round of job starts, without the reasons and limits of the last round."""
         self._is_full = False
         self.refused = None
         self.why = []
 
     @property
     def waits(self) -> bool:
-        """Return True if a job in this round waits only for a slot."""
+        """Return True if a job could start in this round as soon as a slot or a refused account is free."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Return a slot and the agent part of the job inputs, or None. If other agents run, also require memory and
-        disk.
+        """Return a slot for an agent, with the agent's part of the job inputs; None if no agent may start.
+
+        If other agents are running, also require free memory and disk space.
         """
         if is_beside and (short := shortage(self._folder, self._memory)):
             self._wait(host.AGENTS, f"No further agent starts: {short}")
@@ -77,7 +80,7 @@ class RunSlots:
         return None
 
     def for_checks(self, told: JsonObject) -> HostSlot | None:
-        """Return a slot for a run of checks, or None if all are taken."""
+        """Return a slot for a run of checks; None if all slots are in use."""
         if agent_slot := host.take(host.TESTS, told):
             self._said.pop(host.TESTS, None)
             return agent_slot
@@ -93,7 +96,7 @@ class RunSlots:
         self._say_once(kind, why)
 
     def _say_once(self, kind: str, why: str) -> None:
-        """Report each reason once, until a job of that kind has started."""
+        """Report a reason for waiting, only once until a job of that kind has started."""
         self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
@@ -101,9 +104,7 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return why no further agent may start, or None: less than ``memory`` bytes of memory, or 2 GB of disk, are
-    free.
-    """
+    """Return why no further agent may start: less than ``memory`` bytes of memory or 2 GB of disk are free; or None."""
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -111,9 +112,9 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Rule for memory shortage: recall one agent a minute while less than half of ``memory`` is free.
+    """Rule for memory shortage: cancel one agent a minute while less than half of ``memory`` is free.
 
-    Pure: moments are seconds of one clock.
+    Pure: times are seconds of a single clock.
     """
 
     def __init__(self, memory: int) -> None:
@@ -121,7 +122,9 @@ class MemoryWatch:
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent is to be recalled, given the free memory. Call it continuously."""
+        """Return True if an agent should be cancelled, given the free memory in bytes. Call this method
+        continuously.
+        """
         if free >= self._least:
             self._short_since = None
             return False

@@ -1,4 +1,4 @@
-"""Snapshot of a running parallel run, in a file of the project for other commands: ``.harness/parallel.json``.
+"""Snapshot of an active parallel run, in a project file that other commands read: ``.harness/parallel.json``.
 
     {"v":1, "owner":{"pid":...}, "run":"3f1c", "engine":"local", "at":"...Z", "blocked":null,
      "workers":[{"slot":"w1", "host":..., "item":"5", "title":..., "order":"3f1c/5/1", "phase":"judging", "since":...,
@@ -8,10 +8,10 @@
      "budget":{"spent":1.2, "reserved":0.4, "limit":10.0}, "hands":{"have":4, "busy":2},
      "unpushed":{"commit":"c0ffee...", "why":"origin is away (...)", "message":"Not pushed: ..."}}
 
-The coordinator replaces it at most once a second. An agent can write it too: a member of another type counts as
-missing. No decision of the run depends on it, and a write error is ignored. A reader checks the process that wrote
-it, since a dead one may have left it. It is removed with a run that has nothing left to land or push. Imports stay on
-the hot path of ``status``.
+The coordinator replaces the file at most once a second. An agent can write it too, so a member of the wrong type counts
+as missing. No decision of the run depends on the file, and write errors are ignored. A reader checks whether the
+process that wrote the file is alive. The file is deleted at the end of a run that has nothing left to merge or push.
+Imports must stay fast, because ``status`` uses this module.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ __all__ = [
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
-"""Seconds without an update after which a living coordinator is reported as silent."""
+"""Number of seconds without an update after which a live coordinator is reported as silent."""
 MOST_BYTES = 4 << 20
 MOST_AGENTS = 16
-"""Number of agents that have a line on one screen."""
+"""Maximum number of agents that get a line of their own on one screen."""
 
 
 class RunSnapshot:
-    """The file of one run, which replaces it."""
+    """Snapshot file of one run, which the run replaces regularly."""
 
     def __init__(self, path: str | None) -> None:
-        """Set the path; without one nothing is written."""
+        """Set the path of the snapshot file; without a path nothing is written."""
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the answer of ``view``, unless it was written within the last second."""
+        """Write the result of ``view`` to the file. Without ``now``, skip this within a second of the last write."""
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -66,14 +66,14 @@ class RunSnapshot:
             _write(self._path, {"v": 1, **view()})
 
     def close(self) -> None:
-        """Remove the file."""
+        """Delete the snapshot file."""
         if self._path is not None:
             with suppress(OSError):
                 os.unlink(self._path)
 
 
 def change(path: str | None, **members: object) -> None:
-    """Replace members in the snapshot of a finished run; do nothing if there is none."""
+    """Replace members in a finished run's snapshot; do nothing if there is no snapshot."""
     found = path and _read(path)
     if path and found:
         with suppress(OSError):
@@ -93,7 +93,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def _read(path: str) -> tuple[JsonObject, float] | None:
-    """Return the record and its time of writing; None if it is invalid."""
+    """Return the snapshot and its time of writing; None if it is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, encoding="utf-8") as file:
@@ -107,7 +107,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the record with ``alive`` and ``age_seconds``, for an answer in JSON; None if there is none."""
+    """Return the snapshot with ``alive`` and ``age_seconds``, for a JSON answer; None if there is none."""
     found = _read(path)
     if found is None:
         return None
@@ -120,7 +120,7 @@ def told(path: str) -> JsonObject | None:
 
 
 def at_work(found: JsonObject | None) -> str | None:
-    """Return the answer of ``told`` in a few words; None if the run is not alive."""
+    """Describe the running agents in a few words; None if the run is not alive."""
     if not found or not found.get("alive"):
         return None
     number = agents(found)
@@ -128,39 +128,40 @@ def at_work(found: JsonObject | None) -> str | None:
 
 
 def agents(found: JsonObject | None) -> int:
-    """Return the number of running agents in the answer of ``told``; 0 if the run is not alive."""
+    """Return the number of running agents according to the snapshot; 0 if the run is not alive."""
     return len(_rows(found.get("workers"))) if found and found.get("alive") else 0
 
 
 def spent_usd(found: JsonObject) -> float:
-    """Return its spending in US dollars; 0 for an invalid amount."""
+    """Return the run's spending in US dollars according to the snapshot; 0 if the amount is invalid."""
     return _dollars(_members(found.get("budget")).get("spent")) or 0.0
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Return the worker of an item in the answer of ``told``; None if there is none, or the run is not alive."""
+    """Return the worker that works on an item according to the snapshot; None without one, or if the run is not
+    alive.
+    """
     rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
     return next((each for each in rows if str(each.get("item")) == item), None)
 
 
 def workspace_of(worker: Mapping[str, object], home: str) -> str | None:
-    """Return the workspace of a slot on this machine, in the project's state folder; ``None`` for another name."""
+    """Return the folder of a worker's workspace on this machine; ``None`` if the worker's slot name is invalid."""
     slot = str(worker.get("slot"))
     is_slot = slot[:1] == "w" and slot[1:].isdecimal()  # anybody may have written the file
     return os.path.join(home, "parallel", "places", slot) if is_slot else None
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """Return the proven items in the answer of ``told`` that a person keeps from landing."""
+    """Return the proven items in the snapshot that the user keeps from being merged."""
     rows = _rows((found or {}).get("queue"))
     return [str(each.get("item")) for each in rows if each.get("state") == "held"]
 
 
 def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
-    """Return the answer of ``told`` for a person; ``named`` formats an item, ``most`` is the number of agents with a
-    line.
+    """Return the snapshot as lines of text; ``named`` formats an item, ``most`` limits the agents with a line.
 
-    The agent's activity comes before the title, which a narrow screen cuts.
+    The agent's activity comes before the title, because a narrow screen cuts the end.
     """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
@@ -226,7 +227,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return the time between that moment and the writing of the record."""
+    """Return the time between a moment and the writing of the snapshot, as text."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

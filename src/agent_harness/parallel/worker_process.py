@@ -1,12 +1,12 @@
-"""Process that executes jobs, one after the other: ``python -m agent_harness.parallel.worker_process``.
+"""Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``.
 
-Each line of its standard input asks for one: ``{"folder", "hands", "environment"}``. A fork of this process, with all
-modules imported already, does it; ``over`` is written once no process of the job runs any more. If a fork is killed,
-or leaves a process behind, this process ends, and its lifeline ends the rest.
+Each line of its standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this
+process, which has all modules imported already. ``over`` is written after all the job's processes have exited. If a
+fork is killed or leaves a process behind, this process exits, and its supervisor ends the remaining processes.
 
-The fork locks the workspace, prepares it for the job, lets the protocol work there, and copies the results to the
+The fork locks the workspace, prepares it for the job, runs the protocol's code there, and copies the results to the
 project: a candidate under its own ref, all other work as rescues. ``result.json`` is written last, by rename; without
-it only the project's refs count. SC-11..13, SC-29.
+this file only the project's refs count. SC-11..13, SC-29.
 """
 
 import gc
@@ -32,7 +32,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 class WorkspaceNotSetUp(PreflightFailed):
-    """A workspace, even a new one, could not be set up: no agent was started, and its slot is unusable."""
+    """Error: even a new workspace could not be set up. No agent was started, and the slot is unusable."""
 
     code = NOT_SET_UP
 
@@ -46,14 +46,14 @@ EXECUTORS = {
         ("testing.engine_hands", "testing.engine_job"),
     )
 }
-"""Functions that execute a job, by their name in a job's file. That name stays when the module is renamed."""
+"""Functions that execute a job, by the name in the job's file. The name stays even if the module is renamed."""
 OVER = b"over"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
 _OURS = "agent_harness."
 
 
 def main() -> int:
-    """Execute jobs until the input ends, or until a job has not ended by itself."""
+    """Execute jobs until the input ends, or until a job's fork fails or leaves a process behind."""
     prctl = find_prctl()
     prctl(_CHILD_SUBREAPER, 1)  # processes left by a fork become children of this process
     is_told = False
@@ -89,7 +89,9 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """In the fork: execute one job with its own environment and log, then report its modules. Never return."""
+    """Execute one job in the fork with the job's environment and log, then report the imported modules. Never
+    return.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     prctl(_PDEATHSIG, int(signal.SIGKILL))
     code = 1
@@ -126,7 +128,7 @@ def _any_child() -> bool:
 
 
 def _import(names: Iterable[str]) -> None:
-    """Import the modules of the last job for the next one."""
+    """Import the modules that the last job used, so that the next job starts faster."""
     for name in names:
         if name not in sys.modules:
             with suppress(ImportError):
@@ -134,9 +136,9 @@ def _import(names: Iterable[str]) -> None:
 
 
 def carried_out(folder: str) -> int:
-    """Execute the job in ``folder``. Return 0 if there is a result.
+    """Execute the job in ``folder`` and write its result. Return 0 if there is a result.
 
-    A job whose workspace was destroyed has none.
+    A job whose workspace was destroyed has no result.
     """
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
@@ -153,13 +155,13 @@ def carried_out(folder: str) -> int:
 
 
 def _executor(named: str) -> tuple[str, str]:
-    """Return module and function for the name in a job's file."""
+    """Return the module and function for the executor name in a job's file."""
     module, _, name = EXECUTORS.get(named, named).partition(":")
     return module, name
 
 
 def execute(job: Job, folder: str) -> JsonObject:
-    """Return the protocol's result, with the refs of the work."""
+    """Execute a job in its workspace; return the protocol's result, with the refs of saved work."""
     home, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
@@ -183,9 +185,9 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """Set the workspace up and return the answer of ``act``. If the set-up fails, try once more in a new workspace.
+    """Set up the workspace and return the result of ``act``. If the set-up fails, retry once in a new workspace.
 
-    SC-12, SC-17: no agent starts before.
+    No agent starts before the set-up is complete. SC-12, SC-17.
     """
     home = Git(job.home)
     for is_new in (False, True):

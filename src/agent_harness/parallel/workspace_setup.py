@@ -1,11 +1,10 @@
-"""Additions to a workspace beyond the files of its commit: copies of the project's installed packages, and its own
-ports.
+"""Additions to a workspace besides its commit's files: copies of the project's installed packages, and separate ports.
 
-Packages are copied because agents install packages: a change in one agent's ``.venv`` reaches neither the project nor
-another workspace. In a copy, texts that name the project's folder (start lines of scripts, paths of editable
-installs) name the workspace instead. So nothing in a workspace imports the project's files. A copy stays from one job
-to the next, and is renewed when the project's own has changed. A command of the person sets a workspace up when it is
-created, and when a file that lists the packages has changed. Another command runs before it is removed. SC-17, SC-18.
+Packages are copied because agents install packages: a change in an agent's ``.venv`` affects neither the project nor
+another workspace. In a copy, the project's path is replaced by the workspace's (first lines of scripts, paths of
+editable installs). So nothing in a workspace imports the project's files. A copy is kept for the next job, and is
+renewed if the project's packages have changed. The user's set-up command runs when a workspace is created, and when a
+file that lists the packages has changed. The teardown command runs before a workspace is removed. SC-17, SC-18.
 """
 
 import os
@@ -53,8 +52,9 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
-    """Return the paths that workspaces copy from the project: installed packages, and ignored files that match the
-    patterns. Exclude the harness's own files.
+    """Return the project paths to copy into workspaces: installed packages, and ignored files that match the patterns.
+
+    The harness's own files are excluded.
     """
     top = str(home.top())
     ignored = ignored_paths(Git(top))
@@ -66,7 +66,7 @@ def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
 
 
 def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
-    """Return a line for each named file that workspaces get no copy of, with the reason."""
+    """Return a message with the reason for each configured file that is not copied into workspaces."""
     found: list[str] = []
     for each in patterns:
         path = os.path.normpath(os.path.join(home.top(), each))
@@ -80,7 +80,7 @@ def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
 
 
 def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths from the project at ``home`` into a workspace; never over a file of its commit or its own."""
+    """Copy these paths of the project at ``home`` into a workspace, but never over the workspace's own files."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -118,7 +118,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """Return the pattern; one without a slash matches names at any depth."""
+    """Return the pattern in a form that matches at any depth, unless the pattern contains a slash."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 
@@ -127,7 +127,7 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return a stamp that changes with the installed packages: times of the folder, its entries and its package
+    """Return a stamp that changes with the installed packages, from the times of the folder and of its package
     folders.
     """
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
@@ -138,7 +138,7 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy files, folders and links only: a socket of a running server is useless elsewhere."""
+    """Copy files, folders and symbolic links only, because for example a server's socket is useless in a copy."""
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -153,7 +153,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """Yield the files of an environment that contain its own path or the project's."""
+    """Yield the text files of an environment that may contain its own path or the project's."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -164,7 +164,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """Replace the project's path by the workspace's in a text. A binary file stays as it is."""
+    """Replace the project's path by the workspace's in a text file. A binary file stays unchanged."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -180,7 +180,7 @@ def _rename(path: Path, old: str, new: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SetUp:
-    """Set-up of workspaces."""
+    """Commands and settings for setting up a workspace."""
 
     command: str | None = None
     key: tuple[str, ...] = LOCK_FILES
@@ -190,7 +190,7 @@ class SetUp:
 
     @classmethod
     def of(cls, settings: ParallelSettings, sandbox: object) -> "SetUp":
-        """Build it from a person's settings."""
+        """Build the set-up from the user's settings."""
         return cls(
             sandbox=sandbox,
             command=settings.setup,
@@ -200,21 +200,21 @@ class SetUp:
         )
 
     def as_record(self) -> JsonObject:
-        """Return the record for a job."""
+        """Return the set-up as a JSON object for a job's file."""
         return {**asdict(self), "key": [*self.key]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SetUp":
-        """Build it from the record of a job."""
+        """Build the set-up from its JSON object in a job's file."""
         known: JsonObject = {**record, "key": tuple(record["key"])}
         return cls(**known)
 
 
 def set_up(workspace: Git, home: str, wished: SetUp) -> None:
-    """Run the set-up command in a workspace, unless it was set up this way already. Restore all files that git does
-    not ignore.
+    """Run the set-up command in a workspace, unless the last set-up is still valid.
 
-    Raise ``PreflightFailed`` with the last lines if the command fails or times out.
+    Files that git does not ignore are restored afterwards. Raise ``PreflightFailed``, with the last output lines, if
+    the command fails or times out.
     """
     folder = str(workspace.top())
     record = f"{folder}.setup"
@@ -239,7 +239,7 @@ def set_up(workspace: Git, home: str, wished: SetUp) -> None:
 
 
 def tear_down(folder: str) -> str | None:
-    """Run the teardown command of a workspace. Return a sentence if it fails, else None."""
+    """Run the teardown command of a workspace. Return a message if the command fails, else None."""
     try:
         known = files.read_json(f"{folder}.setup")
     except (OSError, HarnessError):
@@ -267,7 +267,7 @@ def _run(
 
 
 def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
-    """Return a digest of the commands and of the files that list the packages."""
+    """Return a digest of the set-up commands and of the files that list the packages."""
     is_key = matcher([each for pattern in wished.key for each in _anywhere(pattern)])
     listed = workspace.run("ls-tree", "-r", "-z", base).split(b"\0")
     found = [each for each in listed if is_key(each.partition(b"\t")[2])]
@@ -275,7 +275,7 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Ports for slots, unique over all projects of this user. They are held until this process ends."""
+    """Port numbers for slots, unique over all projects of this user. They are reserved until this process ends."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -283,7 +283,10 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the variables for agents, set-up and checks in a slot. Raise ``Refused`` if no ports are left."""
+        """Return the environment variables for agents, set-up and checks in a slot.
+
+        Raise ``Refused`` if no ports are left.
+        """
         number = slot.lstrip("wv")
         told = {"HARNESS_WORKER": slot, "HARNESS_SLOT": number, "HARNESS_WORKERS": str(workers)}
         told["HARNESS_DB_SUFFIX"] = f"_{slot}"
@@ -318,7 +321,7 @@ class PortBlocks:
         raise Refused(f"no {self._count} ports are left for a slot", hint="set parallel.ports to 0")
 
     def close(self) -> None:
-        """Release the ports."""
+        """Release the reserved ports."""
         for lock in self._held:
             lock.release()
 

@@ -1,18 +1,17 @@
 """Workspace: a separate repository and work tree for one agent at a time, which shares the project's objects.
 
     places/w1/             the work tree, with `.git`
-    places/w1.index        its index as the harness last wrote it, which makes the next start cheap
+    places/w1.index        its index as the harness last wrote it, which speeds up the next start
     places/w1.lock         held by the process that executes a job there
-    places/w1.lent         the copies of the project's installed packages in it
+    places/w1.lent         the list of the project's files that were copied into the workspace
     places/w1.setup        its set-up
     places/w1.json         the job, and the process that executes it
-    places/w1.rest         exists while the project has everything that is in the workspace
+    places/w1.rest         exists while the project has all the work of the workspace
     places/v1.ignored      the ignored files that belong to a workspace for checks
 
-The content of a workspace is not trusted: before the next job its `.git` is created anew, and files are read again if
-their times require it. Before that, everything that the project lacks goes to a rescue of the project: commits,
-stashes, changed and new files. If that fails, the folder is set aside as it is. Ignored files (installed packages,
-caches) stay.
+The content of a workspace is not trusted. Before the next job, its `.git` is created anew, and changed files are read
+again. Before that, all work that the project lacks is saved in rescues of the project: commits, stashes, changed and
+new files. If this fails, the folder is moved aside as it is. Ignored files (installed packages, caches) stay.
 """
 
 import os
@@ -35,7 +34,7 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
-"""Refs of a workspace that add nothing to HEAD and its history."""
+"""Ref prefixes in a workspace whose refs contain no work beyond HEAD and its history."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
@@ -43,13 +42,13 @@ _LOG_BYTES = 64 << 20
 _FILE_BYTES, _ALL_BYTES = 64 << 20, 256 << 20
 _MOST_FILES, _MOST_DEEP = 10_000, 20
 _TOLD_BYTES = 100
-"""Bytes reserved for the line that reports the cut, so that a second copy is not cut again."""
+"""Number of bytes reserved for the line that reports a truncation, so that a second copy is not truncated again."""
 TRIES = 20
-"""Number of attempts to find a name that nobody else takes first."""
+"""Maximum number of tries to create a numbered ref that other processes may take first."""
 
 
 class Workspace:
-    """Workspace in ``folder``, named after its slot."""
+    """Workspace of one slot, in ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -61,7 +60,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the workspace for the block. Raise ``Busy`` if it is locked."""
+        """Hold the workspace's lock within the block. Raise ``Busy`` if another process has it."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -73,7 +72,7 @@ class Workspace:
 
     @property
     def at_rest(self) -> bool:
-        """True if the project has everything that is in it."""
+        """True if the project has all the work that is in the workspace."""
         return os.path.lexists(self._rest)
 
     @at_rest.setter
@@ -85,11 +84,13 @@ class Workspace:
 
     @property
     def git(self) -> Git:
-        """Its repository in the present state."""
+        """Git client for the workspace's repository in its present state."""
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Return True if it still has its own repository with the commit that its job began at."""
+        """Return True if the workspace still has its own repository with the commit ``base``, at which its job
+        began.
+        """
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
         try:
@@ -99,7 +100,7 @@ class Workspace:
             return False
 
     def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Reset the workspace to ``base``. Its content was rescued before (``rescue``)."""
+        """Reset the workspace to ``base``. Call ``rescue`` first, because the content is lost."""
         home.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
@@ -120,9 +121,10 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} does not stand at {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Remove ignored files that came after ``note_ignored``. Return False if another ignored file has changed.
+        """Delete ignored files that were created after ``note_ignored``. Return False if another ignored file has
+        changed.
 
-        A check may leave something for a later run; it may help an agent, and never a verdict.
+        Files that one check leaves behind must not influence the result of a later check.
         """
         known = files.read_json_if_any(self._ignored)
         if not known:
@@ -138,11 +140,13 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """Record the present ignored files as part of the workspace: only its set-up has run so far."""
+        """Record the present ignored files as part of the workspace, directly after its set-up."""
         files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp for each ignored path. No user program can restore the stamp of a file that it has changed."""
+        """Return a stamp for each ignored path. An unprivileged program cannot restore the stamp after changing a
+        file.
+        """
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
         for path in filter(None, os.fsdecode(listed).split("\0")):
@@ -152,14 +156,15 @@ class Workspace:
         return found
 
     def clear(self) -> None:
-        """Remove everything of the workspace. Rescue its work first."""
+        """Delete all files of the workspace. Call ``rescue`` first."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Return the project's refs that hold work which only the workspace had; empty if there was none.
+        """Save work that only the workspace has in the project; return the refs of these rescues.
 
-        ``name`` is the last item worked on there. If git cannot read it, the folder is kept beside the workspace.
+        ``name`` is the last item that was worked on. If git cannot read the workspace, the folder is kept under another
+        name.
         """
         if not os.path.isdir(self.folder):
             return []
@@ -200,20 +205,20 @@ class Workspace:
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
-    """Return the commits that are not ancestors of others."""
+    """Return those of the commits that are not ancestors of others."""
     if len(commits) < 2:
         return commits
     return git.text("merge-base", "--independent", *commits).split()
 
 
 def free_ref(git: Git, folder: str) -> str:
-    """Return the next numbered ref below a folder."""
+    """Return the next free numbered ref below a ref prefix."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in git.refs_below(f"{folder}/")]
     return f"{folder}/{max((int(each) for each in numbers if each.isdecimal()), default=0) + 1}"
 
 
 def kept_as(git: Git, folder: str, commit: str) -> str:
-    """Keep a commit under the next numbered ref below a folder. Return the ref, which was never used before."""
+    """Store a commit under the next free numbered ref below a ref prefix; return this ref."""
     for _ in range(TRIES):
         with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -228,10 +233,10 @@ def take_home(workspace: Git, home: Git, commit: str, ref: str) -> None:
 
 
 def _brought(workspace: Git, home: Git, commit: str) -> str:
-    """Return the commit after copying it into the project. No ref of the project needs to have it.
+    """Copy a commit from the workspace into the project without creating a ref, and return it.
 
-    The workspace's own settings are not used. The objects, and their completeness, are checked on arrival: raise
-    ``GitFailed``, and create no ref, if something is missing.
+    The workspace's own git settings are not used. All objects are checked on arrival; raise ``GitFailed`` if an object
+    is missing.
     """
     with home.view():
         if home.commit_of(commit) is None:
@@ -244,13 +249,16 @@ def _brought(workspace: Git, home: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, home: Git) -> str:
-    """Return the commit that the workspace began at, if the project has it: an agent can have written the file."""
+    """Return the commit that the workspace began at; empty if the project does not have it.
+
+    An agent may have changed the file that contains the commit id.
+    """
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder has no pipe or device: git and other readers would wait for it."""
+    """Return True if the folder contains no pipe or device, on which git and other readers would wait for ever."""
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -261,8 +269,9 @@ def _is_readable(git_dir: Path) -> bool:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Return the content of a file that an agent may have written. Raise ``StateDamaged`` if it is not a file,
-    ``UnsafeTree`` if too long.
+    """Return the content of a file that an agent may have written.
+
+    Raise ``StateDamaged`` if it is not a regular file, and ``UnsafeTree`` if it is too large.
     """
     with os.fdopen(files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = file.read(_LOG_BYTES + 1)
@@ -272,7 +281,9 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
-    """Create a repository at ``base`` on a branch of that name: shared objects, copies of tags, no remote, no hooks."""
+    """Create a repository at ``base`` on this branch, with shared objects and copied tags, without remotes and
+    hooks.
+    """
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
     (folder / "objects/info/alternates").write_bytes(os.fsencode(home.shared_dir() / "objects") + b"\n")
@@ -302,11 +313,11 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the plain files of a folder that an agent may have written, and of its subfolders, to free names.
+    """Copy the regular files of a folder, which an agent may have written, and of its subfolders, to free names.
 
-    Links, pipes, devices and names that are not ``wanted`` are left out; links are not followed. A file longer than
-    64 MiB, or than the rest of 256 MiB for all, is copied from its end, below a line that says so. At most 10,000
-    files, and folders at most 20 deep, are copied.
+    Symbolic links, pipes, devices and names that are not ``wanted`` are left out. A file larger than 64 MiB, or than
+    the remainder of 256 MiB for all files, loses its beginning; a first line says so. At most 10,000 files are copied,
+    from folders at most 20 levels deep.
     """
     left = _ALL_BYTES
     for _, at, to in sorted(islice(_free_names(source, target, wanted), _MOST_FILES)):
@@ -314,7 +325,7 @@ def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda 
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Yield size, path and target path of each plain file."""
+    """Yield the size, path and target path of each regular file whose target does not exist."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -329,7 +340,7 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy a file, or at most ``most`` bytes of whole lines from its end. Return the number of bytes."""
+    """Copy a file, or only the last ``most`` bytes in whole lines. Return the number of bytes written."""
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
@@ -355,7 +366,7 @@ def _copy_end(source: str, target: str, most: int) -> int:
 
 
 def existing(folder: str) -> Iterable[Workspace]:
-    """Yield the existing workspaces."""
+    """Yield the workspaces that exist in a folder."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):

@@ -1,7 +1,7 @@
 """Summary of one run, printed at its end and computed from the records before and after the run.
 
     proven     2 in this run: #7, #8; 8 of 9 in all
-    checked    #9: it passed before the work as well
+    checked    #9: it already passed before the work
     claims     3, 1 rejected: #7
     cost       $0.42 in 3 sessions, 12 min; $1.40 of $200.00 in all
     kept       1 rolled back, 1 given back: harness rescue list

@@ -1,1 +1,3 @@
-"""One agent run under watch: a turn is started, listened to, steered or stopped, and reported as an ``Outcome``."""
+"""Supervision of a running agent: starts a turn, reads its events, steers or stops the agent, and returns an
+``Outcome``.
+"""

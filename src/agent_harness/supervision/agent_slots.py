@@ -1,7 +1,7 @@
-"""Slot for one agent: one of the machine's, and one of its account's.
+"""Slots for agents: an agent that runs occupies a slot of the machine and a slot of its provider account.
 
-It is taken before an agent starts and released when its session is over, or when the process dies. An account has the
-number in ``host.json``, less its throttle since a refusal. SC-40, SC-43, SC-44.
+A slot is taken before the agent starts, and released at the end of the session or of the process. ``host.json`` limits
+the slots of an account, and a throttle lowers the limit after a refusal. SC-40, SC-43, SC-44.
 """
 
 from agent_harness.kernel import clock, host
@@ -13,8 +13,9 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Return a slot, or why there is none now, for a person. ``told`` describes its use for ``harness limits
-    --host``.
+    """Take a slot for an agent of this account. Return the slot, or a user-readable reason why none is free.
+
+    ``told`` describes the use of the slot for ``harness limits --host``.
     """
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute
@@ -24,13 +25,13 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
         working = host.working(account)
         left = limits.seconds_to_begin(account, terms.agents, working)
         if left is None:
-            return f"All agents that {account} may have are running; waiting for one: harness limits"
+            return f"All agents allowed for {account} are running; waiting for one: harness limits"
         if left:
-            return f"Agents of {account} start one after the other, because it was refused: harness limits"
+            return f"Agents of {account} start one at a time after a rate limit: harness limits"
         if tokens and not throttles.has_tokens(
             host.input_since(account, clock.scaled(throttles.WINDOW)), working, tokens
         ):
-            return f"Agents of {account} read all that it may have for now; waiting for less: harness limits --host"
+            return f"Agents of {account} have used the input tokens allowed for now; waiting: harness limits --host"
         found = _of_host(account, told, most)
         if isinstance(found, HostSlot):
             limits.note_start(account, terms.agents)
@@ -39,4 +40,4 @@ def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
 
 def _of_host(account: str, told: JsonObject, most: int) -> HostSlot | str:
     found = host.take(host.AGENTS, {**told, "account": account})
-    return found or f"All {most} agents of this machine are running; waiting for one: harness limits --host"
+    return found or f"All {most} agent slots of this machine are in use; waiting for one: harness limits --host"

@@ -1,8 +1,8 @@
-"""Choice of the agent to start now: the first allowed one that is not refused, by the clock of rate limits.
+"""Choice of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
 
-It is asked right before an agent is needed, so that work without a model goes on. A waiting caller holds nothing that
-others need; the wait is in the clock, not in the process. An agent has a slot as long as it may work (``slots``).
-Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
+The choice is made just before an agent is needed, so that work without a model continues. A waiting caller holds no
+lock or slot. The end of the wait is in the clock of rate limits, not in the process. An agent has a slot as long as it
+may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
 import shlex
@@ -31,7 +31,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for the case that every allowed agent is refused for now, or has no slot."""
+    """Policy for the case that no agent can start: each allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -42,14 +42,15 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits for the end of that."""
+        """Return True if the run waits for the end of this refusal."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
     def of_job(cls, inputs: JsonObject) -> "RefusalPolicy":
-        """Return the policy of a worker process: with a chosen account it neither waits nor lets another take over.
+        """Return the policy for a worker process with these job inputs.
 
-        Whoever chose the account holds its slot. A worker on another machine chooses, and takes a slot, there.
+        If the inputs name an account, the coordinator already holds a slot of the account. The worker then neither
+        waits for a slot nor switches to another agent.
         """
         account = inputs.get("account")
         taken_slot = account is not None
@@ -59,7 +60,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Choice among agents in their order."""
+    """Selection of the next agent to start, from a list in order of preference."""
 
     def __init__(
         self,
@@ -69,8 +70,10 @@ class Dispatcher:
         *,
         told: JsonObject | None = None,
     ) -> None:
-        """Set the agents; with ``told``, a description, each chosen agent has a slot until ``rest`` or the next
-        choice.
+        """Set the agents to choose from: those of the policy's account if there are any, otherwise all given agents.
+
+        With ``told``, a description for ``harness limits --host``, each selected agent holds a slot until ``rest`` or
+        the next selection.
         """
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
@@ -84,9 +87,9 @@ class Dispatcher:
         self._found: Agent | None = None  # while it was waited: its slot is held
 
     def choose(self) -> Agent:
-        """Return the first agent that is not refused and has a slot.
+        """Return the first agent that is not refused by its provider and for which a slot is free.
 
-        Raise ``LimitInForce`` with the first moment at which one may be tried, or ``NoRoom`` if only a slot is
+        Raise ``LimitInForce`` with the earliest time at which an agent may be tried, or ``NoRoom`` if only a slot is
         missing.
         """
         if found := self._found:
@@ -116,18 +119,22 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the same, after a wait if the policy has one. Raise ``Interrupted`` if a stop was requested first."""
+        """Return the agent to start; wait for an agent if the policy allows waiting.
+
+        Raise ``LimitInForce`` if the policy does not wait, and ``Interrupted`` if the user requests a stop during the
+        wait.
+        """
         try:
             return self.choose()
         except LimitInForce as refusal:
             if not self.patience.waits(refusal):
                 raise
             if not self.wait(refusal, stop_requested):
-                raise Interrupted("Stopped by a person; nothing was started.", hint=self.patience.again) from None
+                raise Interrupted("Stopped by the user; no agent was started.", hint=self.patience.again) from None
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for this agent. Return why there is none, or None."""
+        """Take a slot for this agent. Return None if the agent may start, otherwise the reason why no slot is free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -137,7 +144,7 @@ class Dispatcher:
         return None
 
     def rest(self) -> None:
-        """Release the slot: no agent works any more."""
+        """Release the slot of the agent, which no longer works."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = self._found = None
@@ -149,18 +156,18 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent could be started in this one's place, here or by the caller that chose it."""
+        """Return True if another agent could replace this agent, here or in the process that selected the account."""
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent may be tried. Return False if a stop was requested first."""
+        """Wait until an agent may be tried. Return False if the user requested a stop before that."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
-            self._say(f"Waiting; Ctrl-C ends it. To go on at once: harness limits clear {account}")
+            self._say(f"Waiting; press Ctrl-C to stop. To continue immediately: harness limits clear {account}")
         try:
             while not stop_requested():
                 try:
@@ -183,7 +190,8 @@ class Dispatcher:
         quoted = f': "{limit.said}"' if limit.said else ""
         return LimitInForce(
             f"Rate limited: {limit}, in {left}{quoted}",
-            hint=f"{self.patience.again} then, or at once: harness limits clear {shlex.quote(limit.account)}",
+            hint=f"{self.patience.again} after that time; to try immediately: "
+            f"harness limits clear {shlex.quote(limit.account)}",
             account=limit.account,
             until=clock.timestamp(limit.until),
             attempt=limit.attempt,
@@ -191,10 +199,10 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the agents without those that could only take over and cannot be started. Raise ``ToolMissing`` for the
-    first one.
+    """Return the agents that can be started: the first agent, and each possible replacement without a problem.
 
-    Raise ``UnsafeTree`` if one of them refuses to work in ``place``.
+    Raise ``ToolMissing`` if the first agent cannot be started, and ``UnsafeTree`` if an agent refuses to work in
+    ``place``.
     """
     first, *others = agents
     if problem := first.problem():
@@ -211,7 +219,7 @@ def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, pl
 
 
 def spoken(seconds: float) -> str:
-    """Return the duration for people, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
+    """Return a duration in seconds as text, rounded up: ``2 d 3 h``, ``2 h 05 min``, ``4 min 09 s``, ``12 s``."""
     whole = max(0, -int(-seconds // 1))
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:

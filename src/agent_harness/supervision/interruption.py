@@ -1,8 +1,8 @@
-"""Ctrl-C and termination: handled where a clean handoff is possible, and never while results are being written.
+"""Handling of Ctrl-C and termination signals: the harness stops where that is safe, never while it writes results.
 
-While the agent runs, a signal asks the supervisor to end it. Elsewhere it raises ``KeyboardInterrupt`` in the main
-thread, except inside ``held()``. The sender gets an answer at once, as one line on stderr that says what happens now.
-Source: features.md S11 b; UAH-057, UAH-354.
+While an agent runs, a signal makes the supervisor end the agent. At other times the signal raises ``KeyboardInterrupt``
+in the main thread, except inside ``held()``. The harness immediately prints a line on stderr that says what the signal
+does. Source: features.md S11 b; UAH-057, UAH-354.
 """
 
 import os
@@ -26,12 +26,12 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """State of a request by a person or the system to end."""
+    """State of a stop request, made by the user or by a signal of the system."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
-        """Set ``paused``, which tells if a person has requested a pause from another terminal.
+        """Set ``paused``, a function that returns True once the user has requested a pause from another terminal.
 
-        ``told`` is the answer to a signal if one thing happens in any case.
+        ``told`` is the answer to every signal; without it the answer depends on what runs.
         """
         self._paused = paused
         self._told = told
@@ -42,13 +42,13 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` once a signal arrived or a pause was requested, else None; called while an agent
+        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None. Polled while an agent
         runs.
         """
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. Return False as soon as the end is
+        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. Return False as soon as a stop is
         requested.
         """
         until = time.monotonic() + clock.scaled(seconds)
@@ -59,12 +59,12 @@ class Stop:
 
     @property
     def signalled(self) -> bool:
-        """True if a signal arrived, which sets the exit code."""
+        """True if a signal arrived. The harness then exits with the code for an interruption."""
         return self._asked > 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Defer signals in the block: they are remembered and raise nothing, however often they come."""
+        """Defer signals during the block: signals are recorded, but raise no exception."""
         self._held += 1
         try:
             yield
@@ -73,8 +73,8 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that calls ``requested`` often; only a second signal raises in it. ``waits``: no agent runs in
-        it.
+        """Mark a block that polls ``requested``, in which only a second signal raises. ``waits``: no agent runs in the
+        block.
         """
         self._listening += 1
         self._waits = waits
@@ -85,7 +85,7 @@ class Stop:
             self._waits = False
 
     def _answer(self) -> str:
-        """Return the sentence about the effect of the signal that has just come."""
+        """Return the sentence that tells the user what the last signal does."""
         if self._told or self._held:
             return self._told or IS_WRITTEN
         if self._asked > 1:
@@ -109,7 +109,11 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """Call ``make_room`` before a signal is answered, in the block: for a terminal that shows more than lines."""
+    """Call ``make_room`` before the answer to a signal is printed, so that a full-screen display can make room for the
+    line.
+
+    The call is made only during the block.
+    """
     _ANNOUNCED.append(make_room)
     try:
         yield
@@ -122,7 +126,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass signals to the ``Stop`` until the end of the block; threads other than the main one handle nothing."""
+    """Pass signals to the yielded ``Stop`` during the block. In any thread but the main thread, no signal is
+    handled.
+    """
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):
         yield stop
@@ -130,10 +136,10 @@ def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = No
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Call ``handler`` for these signals in the block, and restore the earlier handlers afterwards.
+    """Call ``handler`` for these signals during the block, then restore the previous handlers.
 
-    A signal that is ignored stays ignored, as ``nohup`` requires. Only the main thread can handle signals; elsewhere
-    this does nothing.
+    An ignored signal stays ignored, as ``nohup`` requires. Only the main thread can handle signals; in another thread
+    this function does nothing.
     """
     is_main = threading.current_thread() is threading.main_thread()
     heard = [number for number in numbers if is_main and signal.getsignal(number) is not signal.SIG_IGN]

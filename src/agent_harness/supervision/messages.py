@@ -1,10 +1,10 @@
-"""Messages of a person to the running agent: ``harness say``.
+"""Messages that the user sends to a running agent with ``harness say``.
 
-Each message is a separate file in the user's state folder of the project, ``messages/``, which no agent can reach.
-The running session looks once a second. An agent that can be steered gets the message in the current turn, any other
-one at the beginning of its next prompt; if no session runs, the next one begins with it. A message is removed after
-delivery, so that one arrives twice rather than never. A message for one item is in a folder of that item: the agent
-of that item gets it, in any workspace. Source: ``faces.md`` 4.
+Each message is a separate file in ``messages/`` in the project's state folder, which no agent can access. The running
+session checks for messages once a second. An agent that can be steered gets a message during the current turn; any
+other agent gets the message at the start of its next prompt. If no session runs, the next session starts with the
+message. A message is removed after delivery, so a message may arrive twice, but is never lost. A message for one item
+is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
 """
 
 import os
@@ -26,7 +26,7 @@ MOST_WAITING = 20
 
 @dataclass(frozen=True, kw_only=True)
 class PersonMessage:
-    """One message."""
+    """Message from the user to the agent."""
 
     text: str
     by: str
@@ -35,14 +35,14 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """The text for the agent."""
+        """The message as text for the agent, introduced as the word of a person who watches the run."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending messages in the state folder of a project; without a folder there are none.
+    """Pending user messages in the state folder of a project; empty if there is no folder.
 
-    With an ``item``, also those for the item; then ``leave`` writes for the item alone.
+    With an ``item``, the messages for that item are included, and ``leave`` writes messages for that item only.
     """
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
@@ -50,7 +50,7 @@ class PersonsMessages:
         self._own = Path(home, FOLDER, digest.sha256(item.encode())[:24]) if home and item is not None else None
 
     def waiting(self) -> Sequence[PersonMessage]:
-        """Return the messages, oldest first. Ignore invalid files."""
+        """Return the pending user messages, oldest first. Ignore invalid files."""
         paths = [
             path for folder in (self._all, self._own) if folder and folder.is_dir() for path in folder.glob("*.json")
         ]
@@ -58,12 +58,16 @@ class PersonsMessages:
         return [each for each in found if each is not None]
 
     def delivered(self, message: PersonMessage) -> None:
-        """Remove a delivered message."""
+        """Remove a message after its delivery to the agent."""
         with suppress(OSError):
             message.path.unlink()
 
     def leave(self, text: str, *, by: str) -> PersonMessage:
-        """Write a new message. Raise ``UsageError`` if it is empty or too long, ``Refused`` if too many are pending."""
+        """Write a new message for the agent.
+
+        Raise ``UsageError`` if the text is empty or too long. Raise ``Refused`` if no session has run or too many are
+        pending.
+        """
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:
             raise UsageError(
@@ -72,9 +76,11 @@ class PersonsMessages:
             )
         folder = self._own or self._all
         if self._all is None or folder is None:
-            raise Refused("No session has run here yet", hint="harness run")
+            raise Refused("No session has run in this project yet", hint="harness run")
         if len(self.waiting()) >= MOST_WAITING:
-            raise Refused(f"{MOST_WAITING} messages wait for an agent already", hint="harness run")
+            raise Refused(
+                f"{MOST_WAITING} messages are already waiting for the agent, which is the limit", hint="harness run"
+            )
         for each in (self._all, folder):
             each.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{time.time_ns():020}-{os.getpid()}.json"

@@ -1,13 +1,13 @@
-"""Rules that watch a session: pure steps from events to interventions; no clock, no disk, no process.
+"""Monitors of a session: pure step functions from events to interventions, without clock, disk or processes.
 
-    WallClock       a warning, then the end of the time
-    ContextWindow   75 %, 90 % and 100 % of the window
-    Budget          a cost limit exceeded
+    WallClock       a warning, then a stop at the time limit
+    ContextWindow   messages at 75 %, 90 % and 100 % of the context window
+    Budget          a stop if a cost limit is exceeded
     Stall           tokens used without progress (``stalls``)
-    RepeatedError   the same error again and again (``stalls``)
+    RepeatedError   an error that occurs again and again (``stalls``)
 
-``Watch`` carries their states through all turns of one session. A stop is final: no request follows it. Source:
-features.md UAH-336..346, UAH-417..419, C27, C58.
+``Watch`` keeps the states of the monitors through all turns of one session. After a stop, a ``Watch`` requests nothing
+more. Source: features.md UAH-336..346, UAH-417..419, C27, C58.
 """
 
 from abc import ABC, abstractmethod
@@ -25,10 +25,11 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request of a monitor.
+    """Request of a monitor to steer or stop the agent.
 
-    ``steer`` sends ``message`` to the agent. ``wrap_up`` does so and tells it to end its work; with ``final`` it gets
-    a fixed time, and is stopped at once if it cannot be told. ``stop`` ends it now.
+    ``steer`` sends ``message`` to the agent. ``wrap_up`` sends a message that asks the agent to end its work. If
+    ``final`` is set, the agent has a fixed time to end; an agent that cannot get messages is stopped immediately.
+    ``stop`` ends the agent now.
     """
 
     kind: Kind
@@ -39,7 +40,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """State of the project: for each changed path, a stamp that changes whenever the content may have changed."""
+    """Changed files of the project: for each path, a stamp that changes if the file's content may have changed."""
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -48,29 +49,34 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """Frozen settings and a pure step. ``at`` is in seconds since the session began."""
+    """Base class of a monitor: frozen settings and a pure step. ``at`` is in seconds since the session began."""
 
     @abstractmethod
     def begin(self) -> State:
-        """Return the state before the first event of a session."""
+        """Return the monitor's state before the first event of a session."""
 
     @abstractmethod
     def step(
         self, state: State, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[State, tuple[Intervention, ...]]:
-        """Return the next state and the requests; ``event`` is None if only time passed."""
+        """Return the monitor's next state and its interventions; ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs ``facts`` for this event, so that they are gathered only then."""
+        """Return True if ``step`` needs the project's changed files for this event. Otherwise the changed files are not
+        read.
+        """
         return False
 
     def deadline(self, state: State) -> float | None:
-        """Return the next ``at`` at which ``step`` needs to run without an event; None if there is none."""
+        """Return the time, in seconds since the session began, at which ``step`` must run even without an event.
+
+        Return None if there is no deadline.
+        """
         return None
 
 
 class Watch:
-    """Several monitors with their states; one object lives as long as the session, over all its turns."""
+    """Group of monitors with their states; one ``Watch`` serves all turns of a session."""
 
     def __init__(self, monitors: Sequence[Monitor[Any]]) -> None:
         self._monitors = tuple(monitors)
@@ -79,16 +85,16 @@ class Watch:
         self.wrapping_up: Intervention | None = None
 
     def wants_facts(self, event: Event | None) -> bool:
-        """Return True if a monitor needs the facts for this event."""
+        """Return True if a monitor needs the project's changed files for this event."""
         if event is None or self.stopped:
             return False
         pairs = zip(self._monitors, self._states, strict=True)
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the present requests: the first stop alone, else the first final wrap-up alone, else all.
+        """Return the interventions that are due: only the first stop, else only the first final wrap-up, else all.
 
-        After a final wrap-up only a stop follows; after a stop, nothing.
+        After a final wrap-up only a stop is returned; after a stop, nothing.
         """
         if self.stopped:
             return ()
@@ -105,7 +111,10 @@ class Watch:
         return (self.wrapping_up,) if self.wrapping_up else tuple(asked)
 
     def deadline(self) -> float | None:
-        """Return the next ``at`` at which a step without an event is needed; None if there is none."""
+        """Return the time, in seconds since the session began, at which the monitors must run even without an event.
+
+        Return None if there is no deadline.
+        """
         if self.stopped:
             return None
         pairs = zip(self._monitors, self._states, strict=True)
@@ -119,22 +128,22 @@ WARNING_TEXT = "WARNING: {minutes} minutes remaining."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock(Monitor[int]):
-    """Time limit: stop the session after ``timeout_seconds``; warn once after ``warning_seconds``.
+    """Time limit of a session: a warning after ``warning_seconds`` and a stop after ``timeout_seconds``.
 
-    State: number of messages sent (0-2).
+    The state is the number of messages sent (0 to 2).
     """
 
     timeout_seconds: float
     warning_seconds: float | None = None
 
     def begin(self) -> int:
-        """Return the state without a message."""
+        """Return the initial state: no message has been sent."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the warning once, and the stop once; a warning that is due together with the stop is left out."""
+        """Return the time warning once and the stop once. If the stop is due, an unsent warning is omitted."""
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -145,7 +154,9 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the warning, then the end of the time."""
+        """Return the time of the warning, then the time of the stop, in seconds since the session began; None after the
+        stop.
+        """
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
         return self.timeout_seconds if state < 2 else None
@@ -169,10 +180,11 @@ WINDOW_STOP_TEXT = "Context limit reached mid-implementation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow(Monitor[int]):
-    """Monitor of the context's fill level after each model call. State: the highest threshold passed (0-3).
+    """Monitor of how full the context window is after each model call. The state is the highest threshold passed (0 to
+    3).
 
-    A threshold speaks once in a session, also if a compaction empties the window in between; a jump past several
-    thresholds speaks with the highest one only.
+    Each threshold causes one message per session, even if a compaction empties the window in between. A call that
+    passes several thresholds causes only the message of the highest threshold.
     """
 
     window_tokens: int
@@ -181,13 +193,13 @@ class ContextWindow(Monitor[int]):
     wrap_up_message: str = WRAP_UP_TEXT
 
     def begin(self) -> int:
-        """Return the state before any threshold."""
+        """Return the initial state: no threshold of the context window has been passed."""
         return 0
 
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return an intervention if this call carried the window past a threshold for the first time."""
+        """Return an intervention if this model call is the first to pass a threshold of the context window."""
         level = self._level(event.context) if isinstance(event, Usage) else 0
         return (level, (self._intervention(level),)) if level > state else (state, ())
 
@@ -205,12 +217,12 @@ class ContextWindow(Monitor[int]):
 
 
 BUDGET_TEXT = "{name} cost ${spent:.2f} exceeds budget ${limit:.2f}."
-TOGETHER_TEXT = "{name} cost ${spent:.2f}, with what all at work have reserved, exceeds budget ${limit:.2f}."
+TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running agents, exceeds budget ${limit:.2f}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """One limit in US dollars, and the part that earlier sessions have spent."""
+    """Cost limit in US dollars, with the amount that earlier sessions have spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -218,29 +230,34 @@ class BudgetLimit:
     elsewhere: Callable[[float], float] | None = None  # gets the spending here; returns the spending of others
 
     def used(self, spent: float) -> float:
-        """Return the used part of the limit once this session has spent this much."""
+        """Return the total spending in US dollars that counts against the limit.
+
+        ``spent`` is the spending of this session; earlier sessions and other workers are added.
+        """
         here = self.spent_usd + spent
         return here + self.elsewhere(here) if self.elsewhere else here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(Monitor[Totals]):
-    """Monitor of the session's cost after each model call. State: its totals.
+    """Monitor of the session's cost after each model call. The state is the session's usage totals.
 
-    A call without a known price counts at ``SAMPLE_PRICE``, and the message says so.
+    A call whose price is unknown is counted at ``SAMPLE_PRICE``, and the stop message says so.
     """
 
     limits: tuple[BudgetLimit, ...]
     model: str | None = None
 
     def begin(self) -> Totals:
-        """Return empty totals."""
+        """Return the initial state: empty usage totals."""
         return Totals()
 
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Return a stop that names the first exceeded limit; a cost equal to its limit is within it."""
+        """Return a stop that names the first exceeded cost limit. A cost equal to the limit does not exceed the
+        limit.
+        """
         if not isinstance(event, Usage):
             return state, ()
         totals = add(state, event, self.model)
@@ -255,5 +272,5 @@ class Budget(Monitor[Totals]):
         )
         if totals.unpriced_calls:
             prices = f"${SAMPLE_PRICE.input_usd:g}/M in and ${SAMPLE_PRICE.output_usd:g}/M out"
-            text += f" No price is known for {totals.unpriced_calls} calls; they count at {prices}."
+            text += f" No price is known for {totals.unpriced_calls} calls; they are counted at {prices}."
         return Intervention(kind="stop", reason="budget_exceeded", message=text)

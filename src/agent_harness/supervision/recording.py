@@ -1,6 +1,6 @@
-"""Records of a session: a transcript for people, and a cassette that can be replayed.
+"""Two records of a session: a transcript for the user, and a cassette that can be replayed.
 
-Both are redacted. A write error ends the record, never the session (``problem`` has the reason).
+Secrets are redacted in both records. A write error ends the record, not the session; ``problem`` has the reason.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ TEXT_LIMIT_CHARACTERS = 50_000  # of one text inside an event
 
 
 class Recording:
-    """Records the turns of one session at ``path``: events with their times, and changes of the files.
+    """Cassette of a session's turns in the file ``path``: events with their times, and file changes.
 
-    ``tree`` gives the tree of the present files, ``kept`` are the harness's own files in it. Cost: one line for each
-    event, two looks at the work tree for each turn.
+    ``tree`` returns the current git tree of the files; ``kept`` lists the harness's own files in that tree. Each event
+    costs one line, each turn two scans of the work tree.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Recording:
         self._size = 0
 
     def begin(self, agent: str, brief: Brief) -> None:
-        """Record that a turn is about to start."""
+        """Record the start of a turn in the cassette, with the length and digest of the prompt."""
         self._began = time.monotonic()
         self._before = self._look()
         if not self._path.exists():
@@ -79,18 +79,18 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event of the agent; the end is written by ``close``."""
+        """Record an event of the agent in the cassette, except the end of the turn, which ``close`` writes."""
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
         self._write({"at": self._at(), "event": _redacted(record)})
 
     def told(self, text: str) -> None:
-        """Record a message of the harness to the agent."""
+        """Record a message from the harness to the agent in the cassette."""
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the end of the turn, after all processes of the agent have ended."""
+        """Record the turn's file changes and its end in the cassette. All agent processes must have ended."""
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -150,7 +150,7 @@ _LEAST_HEAD = 65_536
 
 
 class TextTail:
-    """The last ``limit`` characters of a stream of texts, in bounded memory."""
+    """Buffer for the last ``limit`` characters of a stream of texts."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -159,7 +159,7 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Add a text; drop the oldest ones if needed."""
+        """Add a text to the buffer, and drop the oldest texts beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -175,18 +175,18 @@ class TextTail:
             self.left_out += len(dropped) + 1
 
     def text(self) -> str:
-        """Return the kept text, redacted."""
+        """Return the buffered text with secrets redacted."""
         return redact("\n".join(self._texts))
 
 
 class KeyMask:
-    """Masks the lines of a private key in a text, even if they arrive one by one."""
+    """Filter that masks the lines of a private key in a text, even if the lines arrive one at a time."""
 
     def __init__(self) -> None:
         self._lines_left = 0
 
     def mask(self, text: str) -> str:
-        """Return the text with all parts of a key replaced."""
+        """Return the text with each line of a private key replaced."""
         if not self._lines_left and "PRIVATE KEY" not in text:
             return text
         return "\n".join(self._line(line) for line in text.split("\n"))
@@ -204,11 +204,11 @@ class KeyMask:
 
 
 class Transcript:
-    """One text file of a session; a later turn of the session continues it.
+    """Text file with the transcript of a session; each further turn is appended.
 
-    Everything is written at once until ``limit_bytes``, less the room for the end, are used. From then on the end is
-    kept in memory and written by ``close``, after a line with the number of missing bytes. A write error ends the
-    transcript, never the session: ``problem`` has the reason.
+    Text is written immediately up to ``limit_bytes``, minus a reserve for the end. Later text is kept in memory, and
+    ``close`` writes its last part after a line with the number of omitted bytes. A write error ends the transcript, not
+    the session; ``problem`` has the reason.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
@@ -220,15 +220,15 @@ class Transcript:
         self._room = self._head_room(limit_bytes)
 
     def event(self, event: Event) -> None:
-        """Write an event of the agent."""
+        """Write an event of the agent to the transcript."""
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a message or action of the harness."""
+        """Write a message or an action of the harness to the transcript."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
-        """Write the end that was held back, and close the file. Safe to repeat."""
+        """Write the buffered end of the transcript, and close the file. A second call does nothing."""
         if self._descriptor is None:
             return
         if self._room <= 0:
@@ -286,7 +286,7 @@ class Transcript:
 
 
 def rendered(event: Event) -> str:
-    """Return one event as lines for people."""
+    """Return an agent event as text for the transcript."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, ToolCall):
@@ -304,7 +304,7 @@ def rendered(event: Event) -> str:
 
 
 def rendered_end(event: Finished) -> str:
-    """Return the last line of a turn."""
+    """Return the transcript line for the end of a turn, with the exit status and the reason."""
     status = "" if event.exit_code is None else f", exit status {event.exit_code}"
     reason = f": {event.message}" if event.message else ""
     return f"[end] {'ended its turn' if event.ok else 'ended badly'}{status}{reason}"

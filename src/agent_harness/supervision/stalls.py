@@ -1,6 +1,6 @@
-"""Detection of a session that uses context without progress, or repeats the same error: requests its end.
+"""Monitors for a session that uses tokens without progress or repeats an error; they request warnings and the end.
 
-``supervisor.py`` carries that out and ends a silent agent; ``monitors.py`` ends one that is out of time.
+``supervisor.py`` carries the requests out, and also ends a silent agent. ``monitors.py`` has the time limit.
 
 Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
 """
@@ -25,15 +25,17 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Numbers of equal calls in a row at which files are looked at, the agent is told, and the session ends. Waiting for
-a server does not count.
+"""Numbers of identical consecutive tool calls at which the files are checked, the agent is warned, and the session
+ends.
+
+Calls that only wait for a server do not count.
 """
 HALF = 0.5  # of the window: the silent check
 EXPECTED_COMMANDS = 3
 
 
 def is_test_command(command: str) -> bool:
-    """Return True if a command of a shell line runs pytest, also behind ``poetry run`` and the like."""
+    """Return True if a command in a shell line runs pytest, even through a wrapper such as ``poetry run``."""
     return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
@@ -44,7 +46,7 @@ def _runs_pytest(words: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Observed work: commands from prefixes, commands from tool calls, and test runs."""
+    """Counts of the agent's visible work: commands seen in its text, commands seen as tool calls, and test runs."""
 
     told_commands: int = 0
     called_commands: int = 0
@@ -52,16 +54,16 @@ class WorkDone:
 
     @property
     def commands(self) -> int:
-        """The number of commands; one that is reported by a prefix and by a tool call counts once."""
+        """The number of commands that the agent ran. A command seen both in the text and as a tool call counts once."""
         return max(self.told_commands, self.called_commands)
 
     @property
     def nothing(self) -> bool:
-        """True if no test and fewer commands than expected ran."""
+        """True if the agent ran no test, and fewer commands than expected."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
-        """Return the work including this event."""
+        """Return the work counts after this event."""
         if isinstance(event, ToolCall):
             command = shell_command(event)
             if command is None:
@@ -85,7 +87,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """The same call with the same answer, and its number in a row."""
+    """Row of identical consecutive tool calls with identical answers, and the length of the row."""
 
     call: str = ""
     answer: str | None = None
@@ -93,7 +95,7 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """Return the row with one more call or answer; a different one starts a new row."""
+        """Return the row of identical calls after this call or answer; a different call or answer starts a new row."""
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -105,7 +107,7 @@ class CallsAlike:
 
 @dataclass(frozen=True, slots=True)
 class StallState:
-    """State of ``Stall``: since the last check, and since the session began."""
+    """State of the ``Stall`` monitor: work since the last progress check, and since the session began."""
 
     grown: int = 0  # tokens that the context has grown by since the last check
     context: int | None = None  # tokens in it after the latest call; ``None`` before the first one
@@ -120,15 +122,15 @@ class StallState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall(Monitor[StallState]):
-    """Check for progress each time that the context has grown by ``check_interval_tokens``.
+    """Monitor that checks for progress each time the context has grown by ``check_interval_tokens``.
 
-    The prompt of the first call is the session's input: only later tokens count as growth. Stuck is an interval
-    without a changed file, without a test run and with fewer than three commands. The first stuck check warns;
-    ``force_stop_after`` of them in a row ask for a final wrap-up. Once, when the window is half full, a session that
-    has done nothing at all is warned too; that one does not count as a check.
+    The prompt of the first call is the session's input, so only later tokens count as growth. A check finds the session
+    stuck if no file changed, no test ran and fewer than three commands ran since the last check. The first stuck check
+    warns the agent; ``force_stop_after`` stuck checks in a row request a final wrap-up. When the window is half full, a
+    session without any work is warned once more; this warning is not a check.
 
-    In any context, the same call with the same answer is reported at the twentieth time in a row. It ends the session
-    at the fortieth, unless a file has changed since the tenth.
+    Independently of the context, the twentieth identical call in a row with an identical answer causes a warning. The
+    fortieth identical call ends the session, unless a file has changed since the tenth.
     """
 
     check_interval_tokens: int = 50_000
@@ -138,11 +140,11 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return the empty state; changed files count from the beginning of the session."""
+        """Return the initial state; file changes count from the beginning of the session."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """Return True at a check, and at some calls of a loop."""
+        """Return True if a progress check is due, or if a repeated tool call has reached one of its thresholds."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -150,7 +152,7 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count work; at a check, return the warning or the final wrap-up."""
+        """Count the agent's work. If a check is due and finds no progress, return the warning or the final wrap-up."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -211,10 +213,10 @@ class Stall(Monitor[StallState]):
 
 
 def _growth(state: StallState, usage: Usage) -> int:
-    """Return the tokens that a call added to the context, including cached ones.
+    """Return the number of tokens that a call added to the context, including cached tokens.
 
-    For the first call, and if the context has not grown (after a summary, or in another conversation), these are the
-    tokens that the model has written.
+    For the first call, or if the context did not grow (after a compaction, or in another conversation), return the
+    number of output tokens.
     """
     if not usage.context:
         return 0
@@ -239,14 +241,14 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, without parts that vary between repeats; None if there is none."""
+    """Return the error in a line of output, without parts that vary between repeats; None if the line has no error."""
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """State of ``RepeatedError``: the number of times each error was seen, in text and in tool results."""
+    """State of the ``RepeatedError`` monitor: how often each error was seen in text and in tool results."""
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -256,19 +258,21 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """One warning about an error in which ``max_repeated`` commands of the session ended; stops nothing."""
+    """Monitor that warns the agent once about an error in which ``max_repeated`` commands ended. The session is not
+    stopped.
+    """
 
     max_repeated: int = 5
     message: str = TEXT
 
     def begin(self) -> Errors:
-        """Return the state without an error."""
+        """Return the initial state: no error has been seen."""
         return Errors()
 
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors of the event; an error in text and in a tool's result counts once."""
+        """Count the errors in the event. An error seen both in the text and in a tool result counts once."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

@@ -1,7 +1,7 @@
-"""Number of agent starts for one item, which bounds every loop.
+"""Limit on the number of agent starts for one item, so that no loop runs forever.
 
-Starts are counted in a place that agents are not told about, on disk before the agent runs, and only a person resets
-the count. So every loop ends, whatever kills the harness in each of its rounds.
+Each start is recorded on disk before the agent runs, in a file that agents are not told about. Only the user resets the
+count. Every loop therefore ends, even if the harness is killed in each round.
 """
 
 from agent_harness.errors import StartsUsedUp
@@ -9,39 +9,44 @@ from agent_harness.kernel import clock, journal
 
 HISTORY = "starts.jsonl"
 MOST_STARTS = 200
-"""Limit for one item, unless a setting overrides it: honest work needs at most about 60 starts (three attempts or
-stuck sessions, each with a first turn, three fix rounds and the turn that shows evidence, each tried four times);
-this is three times as many.
+"""Maximum number of agent starts for one item, unless a setting overrides the number.
+
+Legitimate work needs at most about 60 starts: three attempts or stuck sessions, each with a first turn, three fix
+rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
 """
 
 ITEMS_WORTH = 50
-"""Factor for the limit of all items of a project together: agents can add items, and rename them."""
+"""Factor from the limit of one item to the limit of all items of a project together.
+
+The second limit is needed because agents can add and rename items.
+"""
 
 
 class StartCount:
-    """Number of agent starts for one item of a project since a person last said "go on".
+    """Number of agent starts for one item since the user last allowed more starts.
 
-    Each start is one line of a history beside the verdicts of the project (``starts.jsonl``). The limit is the one of
-    the first counted start, or a lower present one: an agent that raises it in a file of the project gains nothing
-    until a person agrees.
+    Each start is a line of ``starts.jsonl`` in the project's state folder. The limit is the smaller of the limit
+    recorded with the first counted start and the current limit. An agent that raises the limit in a project file gains
+    nothing.
     """
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
-        """Set ``folder``, the project's state folder, and ``hint``, the command by which a person agrees."""
+        """Set ``folder``, the project's state folder, and ``hint``, the command with which the user allows more
+        starts.
+        """
         self._path = f"{folder}/{HISTORY}"
         self._item = item
         self._most = most
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return why no agent may be started for the item any more; None while one may."""
+        """Return the error if no more agents may be started for the item, otherwise None."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Count one more start, durably, before it is made. Raise ``StartsUsedUp`` beyond the limit, without
-        counting.
+        """Record one more agent start durably, before the agent starts.
 
-        Raise ``Refused`` if the disk refuses it: a start that cannot be counted is not made.
+        Raise ``StartsUsedUp`` if the limit is reached, and ``Refused`` if the start cannot be written to disk.
         """
         if refusal := self._over(1):
             raise refusal
@@ -62,17 +67,17 @@ class StartCount:
                 if line.get("item") == self._item:
                     most, own = bound, own + 1
         if own + more > min(most, self._most):
-            return self._refusal(f"The agent was started {own} times for {self._item}, and it is not done")
+            return self._refusal(f"The agent was started {own} times for {self._item}, which is still not done")
         if together + more > ITEMS_WORTH * min(most_together, self._most):
-            return self._refusal(f"Agents were started {together} times since a person last looked")
+            return self._refusal(f"Agents were started {together} times since you last allowed more starts")
         return None
 
     def _refusal(self, told: str) -> StartsUsedUp:
-        return StartsUsedUp(f"{told}; none is started before a person agrees.", hint=self._hint, item=self._item)
+        return StartsUsedUp(f"{told}; no agent is started until you allow more.", hint=self._hint, item=self._item)
 
 
 def go_on(folder: str) -> None:
-    """Record that a person allows as many starts again, for every item of the project."""
+    """Record that the user allows a full new number of agent starts for every item of the project."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

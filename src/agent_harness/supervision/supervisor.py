@@ -1,8 +1,8 @@
-"""One turn of an agent under watch, from its start to its Outcome; no process of it runs on afterwards.
+"""Supervision of one agent turn, from its start to its ``Outcome``. No process of the turn survives.
 
-An agent that cannot be steered gets no message: the messages are in ``Outcome.not_delivered``, and it is stopped at
-the hard limits only (context 100 %, timeout, budget, the second stuck check). Source: features.md UAH-328..356, C18,
-C27.
+An agent that cannot be steered gets no messages: undelivered messages are listed in ``Outcome.not_delivered``. The
+agent is then stopped only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source:
+features.md UAH-328..356, C18, C27.
 """
 
 import re
@@ -31,7 +31,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence in the stream about one test file; the latest result line counts."""
+    """Evidence in the agent's output that one test file was run; the latest result line counts."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -39,16 +39,16 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the test file was named and a result line of a test runner was seen, in any order."""
+        """True if the output mentioned the test file and contained a result line of a test runner, in any order."""
         return self.named and self.result is not None
 
     @property
     def passed(self) -> bool:
-        """True if the latest result line has passed tests and none that failed."""
+        """True if the latest test result line reports passed tests and no failures or errors."""
         return " passed" in f" {self.result or ''}" and not re.search(r"failed|error", self.result or "")
 
     def after(self, event: Event) -> "Evidence":
-        """Return the evidence including this event."""
+        """Return the evidence after this event."""
         if isinstance(event, ToolCall):
             texts = [value for value in event.input.values() if isinstance(value, str)]
             return self._naming("\n".join(texts)) if not self.named else self
@@ -69,11 +69,20 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """End and usage of one turn. Nothing here says whether the work is good.
+    """Result and usage of one turn. An ``Outcome`` does not say if the work is good.
 
-    ``reason``: ``finished`` (by itself, well or badly: see ``ok``), ``rate_limited``, ``context_limit``, ``timeout``,
-    ``stuck``, ``budget_exceeded``, ``user_pause``, ``no_response`` (nothing was heard for too long), ``over_limit``
-    (it used more of the machine than allowed), ``error`` (the adapter gave up).
+    ``reason`` is one of:
+
+      finished          the agent ended by itself; ``ok`` is False if it failed
+      rate_limited      the provider refused the agent's requests
+      context_limit     the context window was full
+      timeout           the time limit was reached
+      stuck             the session made no progress
+      budget_exceeded   a cost limit was exceeded
+      user_pause        the user requested a pause or a stop
+      no_response       the agent was silent for too long
+      over_limit        the agent used more of the machine than allowed
+      error             the adapter failed
     """
 
     reason: str
@@ -94,7 +103,7 @@ class Outcome:
 
     @property
     def evidence_shown(self) -> bool:
-        """True if the stream named the test file and showed the result line of a test runner."""
+        """True if the turn's output mentioned the test file and contained a result line of a test runner."""
         return self.evidence is not None and self.evidence.shown
 
 
@@ -116,17 +125,18 @@ def supervise(
     recording: Recording | None = None,
     messages: PersonsMessages | None = None,
 ) -> Outcome:
-    """Run one turn to its end. The agent and all its processes are gone when this returns or raises.
+    """Run one agent turn to its end. All agent processes have exited when this function returns or raises.
 
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second: a
-    text ends the turn with reason ``user_pause``, and the text ``user_pause`` lets an open tool call end first, for
-    ``wrap_up_seconds`` at most. ``facts`` is called only if a monitor needs it. Pass one ``Watch`` and
-    ``session_began`` (of ``time.monotonic``) for all turns of a session, and one ``recording`` if it is to leave one.
-    After ``silence_seconds`` without an event, while no tool call is open, the turn ends with reason ``no_response``.
-    ``HARNESS_TIME_SCALE`` applies to the clock that monitors see and to this limit. A refusal of the provider that
-    ends the turn is kept in the clock of the user (``kernel/rate_limits.py``), and removed by a turn that ends well.
-    A person's ``messages`` reach an agent that can be steered within a second; otherwise they wait. Raises the errors
-    of ``agent.start``.
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; a
+    returned text ends the turn with reason ``user_pause``. The text ``user_pause`` lets an open tool call end first,
+    within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a session
+    share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``.
+
+    After ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
+    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. If a refusal of the provider ends the turn,
+    the refusal is stored in the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes the refusal.
+    The user's ``messages`` reach a steerable agent within a second; otherwise they wait. Raises the errors of
+    ``agent.start``.
     """
     began_at = clock.now()
     watch = monitors if isinstance(monitors, Watch) else Watch(monitors)
@@ -162,7 +172,9 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Record the outcome in the clock of limits. Return it with the resulting limit."""
+    """Store a provider's refusal in the rate-limit clock, or remove it after success. Return the outcome with the
+    limit.
+    """
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
     refused = outcome.rate_limit
@@ -181,9 +193,9 @@ SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events of a turn; while a tool call is open the agent may be silent.
+    """Limit on the time between two events of a turn. An agent with an open tool call may be silent.
 
-    Moments are of the monotonic clock. Without a limit it never ends.
+    Times are those of the monotonic clock, in seconds. Without a limit, the silence may last forever.
     """
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
@@ -192,13 +204,13 @@ class Silence:
         self._working = False
 
     def heard(self, now: float, *, open_calls: int) -> None:
-        """Note an event, after which this number of tool calls is open."""
+        """Restart the silence limit after an event. While ``open_calls`` is above 0, the limit does not apply."""
         self._since = now
         self._working = open_calls > 0
 
     @property
     def ends_at(self) -> float | None:
-        """The moment at which the silence is too long; None while it may last."""
+        """The monotonic time at which the agent has been silent for too long; None if no limit applies."""
         return None if self._limit is None or self._working else self._since + self._limit
 
 
@@ -206,9 +218,9 @@ TAIL_CHARACTERS = 8192
 
 
 class Heard:
-    """Events of a turn so far, added up, and its end according to them. It controls no agent.
+    """Summary of a turn's events so far: usage, evidence, refusal and end.
 
-    ``model`` prices usage that names none; ``test_file`` is the one whose test run counts as evidence.
+    ``model`` prices usage events without a model name. A run of ``test_file`` counts as evidence.
     """
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
@@ -223,7 +235,7 @@ class Heard:
         self.finished: Finished | None = None
 
     def take(self, event: Event) -> None:
-        """Add one event."""
+        """Add one agent event to the summary of the turn."""
         if self.evidence is not None:
             self.evidence = self.evidence.after(event)
         if isinstance(event, Text):
@@ -244,19 +256,20 @@ class Heard:
             self.finished = event
 
     def tail(self) -> str:
-        """Return the last text of the agent, redacted."""
+        """Return the agent's last text with secrets redacted."""
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return reason and message of a turn that ended by itself; a refusal counts unless the agent went on after
-        it.
+        """Return the reason and message of a turn that ended by itself, not by the harness.
+
+        A refusal of the provider is the reason unless the agent continued to work after the refusal.
         """
         finished = self.finished
         if finished is None:
-            return "error", "the agent went away without ending its turn"
+            return "error", "the agent exited without ending its turn"
         went_on = self._worked_since or (finished.ok and self._said_since)
         if self.refused is not None and not went_on:
-            return "rate_limited", self.refused.message or finished.message or "the provider refuses for now"
+            return "rate_limited", self.refused.message or finished.message or "the provider refuses requests for now"
         if finished.ok:
             return "finished", finished.message
         last_line = self.tail().strip().rsplit("\n", 1)[-1][:500]
@@ -264,7 +277,9 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Return the refusal with the moment of its reset, computed from the wait if the agent reported only that."""
+    """Return the provider's refusal with its reset time, computed from the wait if the provider reported only a
+    wait.
+    """
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
     seconds = min(refused.retry_after_seconds, 366 * 86_400.0)
@@ -278,7 +293,7 @@ _DRAINED_EVENTS = 20_000  # read after a stop at most: more than the buffers of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTerms:
-    """Terms of a turn, and its callbacks. Durations are real seconds, scaled already."""
+    """Limits and callbacks of a turn. Durations are real seconds, after ``HARNESS_TIME_SCALE`` was applied."""
 
     steerable: bool
     interruptible: bool
@@ -296,7 +311,7 @@ class TurnTerms:
 
 
 class Listening:
-    """State of one running turn."""
+    """Event loop of one running turn, with its state."""
 
     def __init__(self, turn: Turn, terms: TurnTerms, heard: Heard) -> None:
         self._turn = turn
@@ -315,7 +330,7 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Listen until the turn is over, by itself or by the harness."""
+        """Process events until the turn ends by itself or the harness ends the turn; return the outcome."""
         try:
             self._listen()
         except HarnessError as error:
@@ -356,7 +371,9 @@ class Listening:
             )
 
     def _silence_ends(self) -> float | None:
-        """Return the moment at which the silence is too long; None for an agent that is being ended anyway."""
+        """Return the monotonic time at which the agent is silent for too long; None if the harness is already ending
+        the turn.
+        """
         return self._silence.ends_at if self._ending is None else None
 
     def _at(self) -> float:
@@ -427,7 +444,7 @@ class Listening:
             self._must_end_at = now + self._terms.wrap_up_seconds
 
     def _pass_on(self) -> None:
-        """Pass on new messages of a person; a message that the agent does not take now waits."""
+        """Send pending user messages to the agent. Stop at the first message that the agent does not accept now."""
         for message in self._terms.messages.waiting():
             if not self._turn.steer(message.told):
                 return
@@ -440,7 +457,7 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """End a turn that did not end by itself, and read its remaining output."""
+        """Stop the agent of a turn that did not end by itself, and read the remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)
@@ -463,7 +480,7 @@ class Listening:
         finished = self._heard.finished
         reason, message = self._ending or self._heard.own_ending()
         if self._ending is None and self._turn.over_limit and not (finished and finished.ok):
-            reason, message = "over_limit", f"The agent {self._turn.over_limit}, and was ended."
+            reason, message = "over_limit", f"The agent {self._turn.over_limit}, and was stopped."
         written = self._terms.transcript.problem
         problems = [*self._problems, *([written] if written else [])]
         return Outcome(

@@ -1,8 +1,8 @@
 """Builders for tests: real projects of each protocol, real repositories, and servers on loopback.
 
-Here are the common parts: running a command, and its result. A command runs in the calling process unless the test
-needs a separate one, so no Python starts for each. A test of signals, kills, encodings of the terminal, start-up or
-several commands at once starts a process instead.
+This module contains the common parts: running a command, and its result. Most tests run a command in the calling
+process, which avoids a Python start for each command. Tests of signals, kills, terminal encodings, start-up or
+concurrent commands start a separate process instead.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from typing import Any
 __all__ = ["HARNESS", "LTH", "NOON", "CommandResult", "run_in_process", "run_process", "write_tool_server"]
 
 HARNESS = (sys.executable, "-m", "agent_harness.cli.main")
-"""Words that start ``harness`` as a process."""
+"""Command line that starts ``harness`` as a process."""
 LTH = (sys.executable, "-m", "agent_harness.cli.lth")
-"""Words that start ``lth`` as a process."""
+"""Command line that starts ``lth`` as a process."""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-"""Time of a clock that a test sets."""
+"""Start time of a clock that a test controls."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """Result of one command. ``AssertionError`` if it printed a traceback."""
+    """Result of one command. Raise ``AssertionError`` if the command printed a traceback."""
 
     code: int
     out: str
@@ -40,12 +40,12 @@ class CommandResult:
 
     @property
     def text(self) -> str:
-        """Whole output."""
+        """Complete output of the command: stdout, then stderr."""
         return self.out + self.err
 
     @property
     def json(self) -> Any:
-        """One JSON value on stdout."""
+        """JSON value that the command printed on stdout."""
         return json.loads(self.out)
 
     def __repr__(self) -> str:
@@ -59,10 +59,10 @@ def run_in_process(
     given: bytes = b"",
     environ: Mapping[str, str] | None = None,
 ) -> CommandResult:
-    """Return the result of ``main`` with these words in ``sys.argv``.
+    """Run ``main`` in this process with these words as ``sys.argv``; return its result.
 
-    ``given`` is the whole stdin; ``environ`` is added to the variables. Afterwards variables, folder, streams and
-    arguments of the process are restored.
+    ``given`` is the complete stdin; ``environ`` is added to the environment variables. Afterwards the process's
+    variables, working directory, streams and arguments are restored.
     """
     out, err = io.BytesIO(), io.BytesIO()
     streams = [io.TextIOWrapper(each, encoding="utf-8") for each in (io.BytesIO(given), out)]
@@ -82,9 +82,10 @@ def run_process(
     environ: Mapping[str, str] | None = None,
     seconds: float = 120,
 ) -> CommandResult:
-    """Return the result of a process; its variables are ``environ``, or those of this process.
+    """Run a command as a process; return its result. ``environ`` replaces the environment of this process.
 
-    ``harness`` is forked from a process that has imported it, unless it needs a fresh start.
+    ``harness`` is forked from a process that has already imported it, unless it needs a fresh start. ``seconds`` is the
+    timeout.
     """
     if tuple(words[: len(HARNESS)]) == HARNESS:
         from agent_harness.testing import forked
@@ -153,10 +154,11 @@ for line in sys.stdin:
 
 
 def write_tool_server(path: Path, tools: Mapping[str, Sequence[str]], answer: str) -> Path:
-    """Write an executable MCP server over standard input and output, with these tools and their text arguments.
+    """Write an executable MCP server for stdin and stdout, with the given tools and their text arguments; return its
+    path.
 
-    ``answer`` is the Python text of ``def answer(name, given)``, which returns the text of a call's result; ``json``,
-    ``os``, ``pathlib`` and ``sys`` are imported.
+    ``answer`` is the Python source of ``def answer(name, given)``, which returns the result text of a tool call. The
+    modules ``json``, ``os``, ``pathlib`` and ``sys`` are imported.
     """
     listed = [
         {

@@ -3,9 +3,9 @@
     from agent_harness.testing.agent_conformance import check_agent
 
     def test_my_adapter():
-        check_agent(make)       # make("answer"), make("fail"), ... return agents that behave so
+        check_agent(make)       # make("answer"), make("fail"), ... return agents with this behaviour
 
-It starts real turns in temporary folders and raises ``AssertionError`` with the violated clause. Source:
+The test starts real turns in temporary folders and raises ``AssertionError`` with the violated clause. Source:
 ``agents/base.py``.
 """
 
@@ -33,7 +33,7 @@ BEHAVIOURS: Mapping[str, str] = {
     "listen": "says `ready`, works until the file `go-on` is in its folder, then repeats the word that it was told",
     "noise": "prints bytes that are not UTF-8, NUL bytes, half an event and deep nesting, then says `pong`, ends well",
 }
-"""Behaviours that ``make`` is asked for; it returns ``None`` for an impossible one, whose clauses are left out."""
+"""Behaviours that ``make`` must support. If ``make`` returns ``None`` for a behaviour, its clauses are skipped."""
 
 Make = Callable[[str], Agent | None]
 Clause = Callable[[Agent, Brief], None]
@@ -46,7 +46,10 @@ COUNTED = {"input_tokens": 2000, "cached_tokens": 1000, "output_tokens": 140}
 
 
 def check_agent(make: Make) -> list[str]:
-    """Check every clause that ``make`` has a behaviour for; return their names. Raises ``AssertionError``."""
+    """Check every contract clause for whose behaviour ``make`` returns an agent; return the names of the clauses.
+
+    Raise ``AssertionError`` if a clause is violated.
+    """
     checked = []
     for name, (behaviour, clause) in CLAUSES.items():
         agent = make(behaviour)
@@ -71,7 +74,9 @@ def check_agent(make: Make) -> list[str]:
 
 
 def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
-    """Return every event of a turn up to its end; raise ``AssertionError`` if the end does not come in time."""
+    """Return every event of a turn up to its end. Raise ``AssertionError`` if the turn does not end within
+    ``seconds``.
+    """
     found: list[Event] = []
     until = time.monotonic() + seconds
     while not turn.ended:
@@ -83,7 +88,7 @@ def events_of(turn: Turn, *, seconds: float = WAIT_SECONDS) -> list[Event]:
 
 
 def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
-    """Return every event of one turn, which is ended in any case."""
+    """Run one turn of the agent and return every event; stop the turn in any case."""
     turn = agent.start(brief)
     try:
         return events_of(turn)
@@ -92,7 +97,7 @@ def whole_turn(agent: Agent, brief: Brief) -> list[Event]:
 
 
 def listen_for(turn: Turn, word: str) -> None:
-    """Return once a text of the agent holds the word; raise ``AssertionError`` after the timeout."""
+    """Wait until a text of the agent contains the word; raise ``AssertionError`` after the timeout."""
     until = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < until:
         event = turn.next_event(1.0)
@@ -103,12 +108,12 @@ def listen_for(turn: Turn, word: str) -> None:
 
 
 def said(events: list[Event]) -> str:
-    """Return all text of the agent."""
+    """Return all text of the agent in these events."""
     return "\n".join(event.text for event in events if isinstance(event, Text))
 
 
 def demand(holds: bool, complaint: str) -> None:
-    """Raise ``AssertionError`` with the complaint unless it holds."""
+    """Raise ``AssertionError`` with the complaint unless ``holds`` is true."""
     if not holds:
         raise AssertionError(complaint)
 
@@ -303,4 +308,4 @@ CLAUSES: Mapping[str, tuple[str, Clause]] = {
     "a tool is called before it answers": ("count", _keeps_the_order),
     "a message reaches the running turn, if that is declared": ("listen", _hears_a_message),
 }
-"""Clauses, each with the behaviour that shows it."""
+"""Clauses of the agent contract, each with the agent behaviour that the clause needs."""

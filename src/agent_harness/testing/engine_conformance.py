@@ -1,11 +1,12 @@
-"""Contract of an engine, as checks for its author's own tests.
+"""Contract of an engine, as checks for tests of any engine.
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_my_engine(check, tmp_path):
         check(MyEngineUnderTest(tmp_path))
 
-An ``EngineUnderTest`` makes engines on one project and causes failures around them; the caller skips a check that needs
-an unsupported failure (``NotImplementedError``). Source: ``scale.md`` 11.
+An ``EngineUnderTest`` creates engines for one project and causes failures, such as killed workers. For an unsupported
+failure, the ``EngineUnderTest`` raises ``NotImplementedError``, and the caller skips the check. Source: ``scale.md``
+11.
 """
 
 import json
@@ -29,30 +30,30 @@ __all__ = ["CHECKS", "EngineUnderTest", "check_engine"]
 EXECUTOR = "agent_harness.testing.engine_hands:carry_out"
 PATIENCE_SECONDS = 120.0
 WORKSPACES = 8
-"""Workspaces for many jobs, which run one after the other in each."""
+"""Number of workspaces for many jobs; in each workspace, the jobs run sequentially."""
 
 
 class EngineUnderTest(Protocol):
-    """One kind of engine, with its surroundings."""
+    """One kind of engine to test, with its environment."""
 
     folder: Path
-    """Folder for the checks; its ``project`` is a repository with one commit."""
+    """Folder for the checks; its subfolder ``project`` is a repository with one commit."""
 
     def engine(self) -> Engine:
-        """Return a new engine on the same surroundings, as another process of the coordinator would make it."""
+        """Return a new engine in the same environment, as another coordinator process would create it."""
         ...
 
     def kill_worker(self) -> None:
-        """Kill the workers, and start others."""
+        """Kill the workers and start new workers."""
         ...
 
     def many(self) -> int:
-        """Return the number of empty jobs that counts as many."""
+        """Return the number of empty jobs to use in the check of many jobs."""
         ...
 
 
 class _Bench:
-    """One open engine, and its jobs."""
+    """One open engine with its jobs and reports."""
 
     def __init__(self, under: EngineUnderTest, engine: Engine) -> None:
         self.folder = under.folder
@@ -89,7 +90,7 @@ class _Bench:
             self.engine.submit(job, self.at(job), {})
 
     def wait(self, *jobs: Job) -> list[JsonObject]:
-        """Return the results of these jobs, each reported once; an empty one for a lost job."""
+        """Wait until each of these jobs is reported once; return their results, which are empty for lost jobs."""
         left = {job.id for job in jobs}
         until = time.monotonic() + PATIENCE_SECONDS + len(jobs)
         while left and time.monotonic() < until:
@@ -126,7 +127,9 @@ def _open(under: EngineUnderTest) -> Iterator[_Bench]:
 
 
 def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
-    """E1: one run, one report; the candidate is a commit of the project on the job's base."""
+    """Check that a job submitted twice runs once and is reported once, and that its candidate is a commit on its base
+    (E1).
+    """
     with _open(under) as bench:
         job = bench.job("one", seconds=1.0)
         bench.submit(job, job)
@@ -139,7 +142,7 @@ def e1_submitted_twice_is_carried_out_once(under: EngineUnderTest) -> None:
 
 
 def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
-    """E2: jobs of a closed engine are either known and reported, or unknown and to be reported as lost."""
+    """Check that a new engine either reports the jobs of a closed engine or returns these jobs as unknown (E2)."""
     with _open(under) as bench:
         job = bench.job("two", seconds=3.0)
         bench.submit(job)
@@ -158,7 +161,9 @@ def e2_a_new_coordinator_finds_its_job(under: EngineUnderTest) -> None:
 
 
 def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
-    """E3: others start the job, or it is reported without a result; never both at once."""
+    """Check that a killed worker's job is either started by another worker or reported without a result, but not both
+    (E3).
+    """
     with _open(under) as bench:
         job = bench.job("three", seconds=4.0)
         bench.submit(job)
@@ -170,7 +175,9 @@ def e3_a_killed_worker_is_noticed(under: EngineUnderTest) -> None:
 
 
 def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
-    """E5: long before its normal end; its changes are in the project's rescues, unless it made none."""
+    """Check that a cancelled job ends long before its normal end, and that its changes are in the project's rescues
+    (E5).
+    """
     with _open(under) as bench:
         job = bench.job("five", seconds=600.0)
         bench.submit(job)
@@ -181,7 +188,7 @@ def e5_a_cancelled_job_ends_and_reports(under: EngineUnderTest) -> None:
 
 
 def e9_many_empty_jobs_end_once_each(under: EngineUnderTest) -> None:
-    """E9: all are reported, each once, and have a result."""
+    """Check that each of many empty jobs is reported once and has a result (E9)."""
     with _open(under) as bench:
         jobs = [bench.job(f"n{n}", workspace=f"w{n % WORKSPACES}") for n in range(under.many())]
         for at in range(0, len(jobs), WORKSPACES):
@@ -193,7 +200,7 @@ def e9_many_empty_jobs_end_once_each(under: EngineUnderTest) -> None:
 
 
 def e11_long_logs_come_home(under: EngineUnderTest) -> None:
-    """E11: 20 MB of them."""
+    """Check that a job's log of 20 MiB reaches the coordinator completely (E11)."""
     with _open(under) as bench:
         job = bench.job("eleven", log_bytes=20 << 20)
         bench.submit(job)
@@ -204,7 +211,7 @@ def e11_long_logs_come_home(under: EngineUnderTest) -> None:
 
 
 def e14_closing_leaves_no_process(under: EngineUnderTest) -> None:
-    """E14: the coordinator has as many children as before."""
+    """Check that closing an engine leaves no child process (E14)."""
     before = {each.pid for each in psutil.Process().children(recursive=True)}
     with _open(under) as bench:
         job = bench.job("fourteen")
@@ -225,10 +232,10 @@ CHECKS: tuple[Callable[[EngineUnderTest], None], ...] = (
     e11_long_logs_come_home,
     e14_closing_leaves_no_process,
 )
-"""Checks for the engine under test; each engine has its own tests of server failures."""
+"""Checks that every engine must pass; each engine has its own tests of server failures."""
 
 
 def check_engine(make: Callable[[], EngineUnderTest]) -> None:
-    """Run all checks, one after the other, each on new surroundings. ``AssertionError`` names the failure."""
+    """Run all engine checks in sequence, each in a new environment. Raise ``AssertionError`` with the failure."""
     for check in CHECKS:
         check(make())

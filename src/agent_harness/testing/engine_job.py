@@ -1,7 +1,7 @@
-"""Executor of jobs for the conformance suite of engines, without any protocol.
+"""Executor of jobs for the engine conformance checks, independent of any protocol.
 
-``inputs`` hold the work: ``append`` a line to a file (to count the starts), ``file`` and ``content`` to commit,
-``seconds`` to take, ``log_bytes`` to print.
+``inputs`` of a job describe its work: ``append`` a line to a file (to count starts), ``file`` and ``content`` to
+commit, ``seconds`` to run, ``log_bytes`` to print.
 """
 
 import sys
@@ -14,7 +14,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Commit one file; return the head of the result."""
+    """Execute a test job: commit one file and return the result record."""
     inputs = job.inputs
     if begun := inputs.get("append"):
         with Path(begun).open("a") as log:

@@ -46,20 +46,23 @@ STUB = 'import pytest\n\n\ndef test_it():\n    pytest.fail("no")\n'
 
 
 class FeatureListProject:
-    """A project in ``root``; its remote ``origin.git``, scripts and output are beside it, in ``base``.
+    """Feature project in ``root``; its remote ``origin.git``, scripts and output are next to it, in ``base``.
 
-    ``environ`` holds the variables of every command; the default is those of this process.
+    ``environ`` contains the environment variables of every command; the default is the environment of this process.
     """
 
     def __init__(self, root: Path, *, base: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
-        """Set up the object, not the project: the folder may hold a project, other files, or nothing."""
+        """Create the object without creating a project: the folder may contain a project, other files, or nothing."""
         self.root, self.base = root, base or root.parent
         self.environ = dict(os.environ if environ is None else environ)
         self.said: list[str] = []
 
     @classmethod
     def made(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Create a repository with one commit, and the state from before the first session; features as in ``plan``."""
+        """Create a repository with one commit and the project state before the first session.
+
+        ``passes`` contains one flag per feature, as in ``plan``.
+        """
         return cls._begun(root, {".harness.yaml": settings, "features.json": _features_text(passes)})
 
     @classmethod
@@ -71,9 +74,9 @@ class FeatureListProject:
         files: Mapping[str, str] | None = None,
         members: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """Create the same, with one feature for each name, whose module does not exist yet; see ``module_work``.
+        """Create a project with one feature per name, to be implemented as a Python module; see ``module_work``.
 
-        ``settings`` and ``files`` are added to the defaults, ``members`` to the features of these names.
+        ``settings`` and ``files`` are added to the defaults. ``members`` maps names to extra members of their features.
         """
         rows = [
             {
@@ -112,7 +115,7 @@ class FeatureListProject:
 
     @classmethod
     def planned(cls, root: Path, *passes: bool, settings: str = SETTINGS) -> Self:
-        """Write settings and features alone, for rules that need neither git nor state."""
+        """Write only settings and features, for tests of rules that need neither git nor state."""
         (root / ".git").mkdir(parents=True)
         made = cls(root)
         made.put({".harness.yaml": settings})
@@ -122,23 +125,23 @@ class FeatureListProject:
     # -- acting ------------------------------------------------------------------------------------------------------
 
     def agent(self, turns: Sequence[Mapping[str, object]]) -> str:
-        """Return the agent SPEC of a new script."""
+        """Write a new script for the scripted agent; return the agent's SPEC."""
         return f"scripted:{self.script(turns)}"
 
     def script(self, turns: Sequence[Mapping[str, object]]) -> Path:
-        """Write a new script beside the project, for the scripted agent."""
+        """Write a new script for the scripted agent next to the project; return its path."""
         names = (self.base / f"script-{number}.json" for number in itertools.count(1))
         script = next(name for name in names if not name.exists())
         script.write_text(json.dumps({"turns": list(turns)}, indent=2))
         return script
 
     def command(self, *args: str, agent: Sequence[Mapping[str, object]] | str | None = None) -> list[str]:
-        """Return the words of a command, with its agent: a SPEC or a script's turns."""
+        """Return the command line of a ``harness`` command, with its agent: a SPEC or the turns of a script."""
         spec = self.agent(agent) if not isinstance(agent, str | None) else agent
         return [*HARNESS, *args, *([] if spec is None else ["--agent", spec])]
 
     def variables(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of a command."""
+        """Return the environment variables of a command."""
         return {**self.environ, **(more or {})}
 
     def start(
@@ -147,7 +150,7 @@ class FeatureListProject:
         agent: Sequence[Mapping[str, object]] | str | None = None,
         launcher: str | None = None,
     ) -> "subprocess.Popen[bytes]":
-        """Start the harness, or ``launcher``, and leave it running; its output goes to a file beside the project."""
+        """Start ``harness``, or ``launcher``, and leave it running; its output goes to a file next to the project."""
         words = self.command(*args, agent=agent)
         if launcher is not None:
             words = [launcher, *words[len(HARNESS) :]]
@@ -166,10 +169,10 @@ class FeatureListProject:
         after_kill: bool = False,
         agent_pushes: bool = False,
     ) -> CommandResult:
-        """Run one command of the harness to its end, without a terminal; assert that it pushed only accepted work.
+        """Run one ``harness`` command to its end, without a terminal; assert that only accepted work was pushed.
 
-        ``after_kill``: the push of a verified commit may end a moment after its harness was killed. ``agent_pushes``:
-        the script's agent finds a way to push unaccepted work.
+        ``after_kill``: the push of a verified commit may end shortly after its harness was killed. ``agent_pushes``:
+        the scripted agent is expected to push unaccepted work.
         """
         before = (self.remote(), self.completed())
         words = self.command(*args, agent=agent)
@@ -184,15 +187,15 @@ class FeatureListProject:
 
     @property
     def repo(self) -> Repo:
-        """Repository, as a person with this environment sees it."""
+        """Project repository, as seen by a person with the project's environment."""
         return Repo(self.root, environ=self.environ, init=False)
 
     def git(self, *args: str, check: bool = True) -> str:
-        """Return the output of a git command, without trailing newlines."""
+        """Run a git command in the project; return its output without trailing newlines."""
         return self.repo.git_bytes(*args, check=check).decode("utf-8", "replace").rstrip("\n")
 
     def put(self, files: Mapping[str, str]) -> None:
-        """Write files, scripts executable."""
+        """Write files into the project; make ``.sh`` files executable."""
         for name, text in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,11 +204,11 @@ class FeatureListProject:
                 path.chmod(0o755)
 
     def plan(self, *passes: bool, **members: Any) -> None:
-        """Write the features again: one for each flag; ``members`` are added to every one."""
+        """Overwrite ``features.json`` with one feature for each flag; ``members`` are added to every feature."""
         self.put({"features.json": _features_text(passes, **members)})
 
     def commit(self, message: str) -> str:
-        """Commit everything; return the new HEAD."""
+        """Commit all changes; return the new HEAD."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.head
@@ -222,22 +225,22 @@ class FeatureListProject:
 
     @property
     def project(self) -> Project:
-        """Project as the protocol opens it; its messages for a person are kept in ``said``."""
+        """Project as opened by the protocol; its messages for a person are collected in ``said``."""
         return Project.open(self.root, load(self.root), self.said.append)
 
     @property
     def head(self) -> str:
-        """Commit that is checked out."""
+        """Id of the checked-out commit."""
         return self.git("rev-parse", "HEAD")
 
     def remote(self) -> str | None:
-        """Return the commit of the remote's main."""
+        """Return the commit of the remote branch ``main``; ``None`` if the branch does not exist."""
         place = os.fspath(self.base / "origin.git")
         words = ["git", "--git-dir", place, "rev-parse", "-q", "--verify", "refs/heads/main"]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
 
     def read(self, name: str) -> Any:
-        """Return the JSON value in a file."""
+        """Return the JSON value in a file of the project."""
         return json.loads((self.root / name).read_text())
 
     @property
@@ -246,7 +249,7 @@ class FeatureListProject:
         return self.read("features.json")
 
     def passing(self) -> list[int]:
-        """Return the ids of the features that pass."""
+        """Return the ids of the features that are marked as passing."""
         return [record["id"] for record in self.features["features"] if record["passes"]]
 
     @property
@@ -261,53 +264,55 @@ class FeatureListProject:
 
     @property
     def progress(self) -> str:
-        """Progress file."""
+        """Text of the progress file."""
         return (self.root / "claude-progress.txt").read_text()
 
     def log(self, name: str) -> list[Record]:
-        """Return the rows of a log."""
+        """Return the rows of a log file of the project; empty if the file does not exist."""
         path = self.root / ".harness/logs" / name
         return list(whole_lines(path)) if path.exists() else []
 
     def events(self, kind: str | None = None, level: str | None = None) -> list[Record]:
-        """Return the events, of a type and a level if given."""
+        """Return the events in the project's log, filtered by type and level if given."""
         rows = self.log("events.jsonl")
         return [row for row in rows if kind in (None, row["type"]) and (level is None or row["level"].upper() == level)]
 
     def completed(self) -> int:
-        """Return the number of sessions that ended with accepted work: a verified feature, a cleanup."""
+        """Return the number of sessions that ended with accepted work: a verified or manual feature, or a cleanup."""
         verified = sum(1 for row in self.events("session_ended") if row.get("feature_completed"))
         return verified + len(self.events("cleanup_completed")) + len(self.events("awaiting_manual"))
 
     def changes(self, *, without: Sequence[str] = ()) -> list[str]:
-        """Return the rows of ``git status``: paths that differ from HEAD, untracked ones too."""
+        """Return the rows of ``git status``, one for each path that differs from HEAD, including untracked files."""
         rows = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [row for row in rows if row[3:] not in without]
 
     def fingerprint(self, *, without: Sequence[str] = (".git/index",)) -> dict[str, str]:
-        """Return every file of the project folder, git's objects and refs included, with a digest of its content."""
+        """Return every path in the project folder, including git objects and refs, with a digest of its content."""
         return fingerprint(self.root, without=without)
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float = 200) -> None:
-        """Wait for a started command to do something. ``AssertionError``, with its output, after the timeout."""
+        """Wait until a condition is true while a started command runs. Raise ``AssertionError``, with its output, after
+        the timeout.
+        """
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"never: {what}\n{self.started()}"
             time.sleep(0.02)
 
     def started(self) -> str:
-        """Return the output of started commands."""
+        """Return the output of all commands started with ``start``."""
         path = self.base / "started.out"
         return path.read_text(errors="replace") if path.exists() else ""
 
 
 def module_code(name: str) -> str:
-    """Return the code of a module of ``of_modules``."""
+    """Return the source code of a module in a project made by ``of_modules``."""
     return f"def answer(times):\n    return '{name}' * times\n"
 
 
 def module_work(number: int, name: str, *more: Mapping[str, Any]) -> list[Record]:
-    """Return the steps of a scripted agent for it: the code and the tests, ``more``, and the claim."""
+    """Return a scripted agent's steps to implement a module: code, tests, the steps in ``more``, and the claim."""
     proof = f"import {name}\n\n\ndef test_{name}():\n    assert {name}.answer(2) == '{name}' * 2\n"
     return [
         {"write": {"path": f"{name}.py", "text": module_code(name)}},
@@ -327,7 +332,7 @@ def _features_text(passes: Sequence[bool], **members: Any) -> str:
 
 
 def whole_lines(path: Path) -> Iterable[Record]:
-    """Yield the rows of a log; skip a line that a crash has torn."""
+    """Yield the rows of a log; skip a line that a crash truncated."""
     for line in path.read_text().splitlines():
         try:
             yield json.loads(line)
@@ -336,7 +341,9 @@ def whole_lines(path: Path) -> Iterable[Record]:
 
 
 def fingerprint(root: Path, *, without: Sequence[str] = ()) -> dict[str, str]:
-    """Return every path below a folder, with its mode and a digest of its content, or its target."""
+    """Return every path below a folder with its mode and a digest of its content; for a symbolic link, with its
+    target.
+    """
     found: dict[str, str] = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()

@@ -1,8 +1,9 @@
-"""Process of ``harness``, forked from one that has imported it: imports are a third of a short session.
+"""Processes of ``harness``, forked from a process that has already imported it, which saves a third of a short session.
 
-A server process imports the modules of commands and runs nothing. For each command it forks: the child gets streams,
-variables, folder and umask of the call, and ends as any process. The server then imports the modules of that command
-for the next ones. A command that changes Python's start by a variable needs a fresh process.
+A server process imports the modules of commands and runs no command itself. For each command the server forks. The
+child gets the call's streams, variables, working directory and umask, and ends like any process. The server then
+imports the modules that the command loaded, for later commands. A command whose variables change Python's start-up
+needs a fresh process.
 """
 
 import atexit
@@ -36,9 +37,10 @@ _OURS = tuple(
 def run(
     words: Sequence[str], *, cwd: Path | None, given: bytes, environ: Mapping[str, str] | None, seconds: float
 ) -> tuple[int, bytes, bytes] | None:
-    """Return exit code, stdout and stderr of ``harness`` with these words; ``None`` if it needs a fresh process.
+    """Run ``harness`` with these arguments; return exit code, stdout and stderr, or ``None`` if a fresh process is
+    needed.
 
-    Raises ``subprocess.TimeoutExpired`` after ``seconds``; the process has been killed then.
+    Raise ``subprocess.TimeoutExpired`` after ``seconds``; the process has then been killed.
     """
     variables = dict(os.environ if environ is None else environ)
     if _at_start(variables) != _at_start(os.environ) or not _BUSY.acquire(blocking=False):
@@ -57,7 +59,7 @@ def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 class _ForkServer:
-    """Forking server of this process."""
+    """Server process that forks commands for this process."""
 
     _of: "tuple[int, _ForkServer] | None" = None
 
@@ -72,7 +74,7 @@ class _ForkServer:
 
     @classmethod
     def current(cls) -> "_ForkServer":
-        """Return the server of this process, which is started if there is none."""
+        """Return the fork server of this process; start the server if none is running."""
         if cls._of is None or cls._of[0] != os.getpid() or cls._of[1]._process.poll() is not None:
             cls._of = os.getpid(), cls()
         return cls._of[1]
@@ -107,7 +109,7 @@ class _ForkServer:
 
 
 def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) -> tuple[bytes, bytes]:
-    """Return the output of two streams, while ``given`` is written to the third."""
+    """Write ``given`` to a process's stdin and return its stdout and stderr."""
     found: dict[int, list[bytes]] = {each: [] for each in streams}
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for each in streams:
@@ -138,7 +140,9 @@ def _spoken(stdin: int, streams: tuple[int, int], given: bytes, until: float) ->
 
 
 def _serve(number: int) -> int:
-    """Fork for each job on the socket; return the command's exit code in a child, and 0 in the server."""
+    """Fork for each command received on the socket; return the command's exit code in the child, and 0 in the
+    server.
+    """
     own = socket.socket(fileno=number)
     from agent_harness.cli import app, main  # noqa: F401
 
@@ -194,7 +198,7 @@ def _command(job: dict[str, object], streams: Sequence[int], learns: int) -> int
 
 
 def _learnt() -> list[str]:
-    """Return the loaded modules that come from this package's and Python's folders."""
+    """Return the names of loaded modules that belong to this package or to Python itself."""
     files = {name: getattr(each, "__file__", None) for name, each in list(sys.modules.items()) if name != "__main__"}
     return [name for name, file in files.items() if isinstance(file, str) and os.path.realpath(file).startswith(_OURS)]
 

@@ -1,4 +1,5 @@
-"""Local server of one GitHub repository's issues, for tests: answers, refusals and limits like the real one.
+"""Local server with the issues of one GitHub repository, for tests: answers, refusals and rate limits like the real
+server.
 
     from agent_harness.testing.github_server import serve
 
@@ -6,10 +7,11 @@
         ...                             # a client with GITHUB_API_URL=hub.url and GITHUB_TOKEN=hub.token
         hub.close_by_person(3)          # action of a person in the browser
         hub.refuse(hub.rate_limited())  # result of the next request
-        hub.issues                      # as they are now
+        hub.issues                      # current issues
 
-It supports issues, labels, comments and pages of them, pull requests in the list of issues, deleted and transferred
-issues, wrong tokens, rights, primary and secondary rate limits, outages, and connections that end without an answer.
+The server supports issues, labels, comments, pagination, pull requests in the list of issues, deleted and transferred
+issues, invalid tokens, permissions, primary and secondary rate limits, outages, and connections closed without an
+answer.
 """
 
 import json
@@ -33,7 +35,7 @@ _AT = "2026-01-05T09:00:00Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Refusal instead of the answer to a request; status 0 ends the connection without one."""
+    """Refusal that replaces the answer to a request; status 0 closes the connection without an answer."""
 
     status: int
     message: str = ""
@@ -43,7 +45,7 @@ class Refusal:
 
 @dataclass
 class GitHubServer:
-    """One repository and its issues; safe to read and to change while clients work."""
+    """One repository with its issues; safe to read and change while clients send requests."""
 
     repository: str
     token: str = "a-token-of-the-tests"  # noqa: S105
@@ -59,42 +61,42 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """Address of the API."""
+        """Base URL of the API."""
         return f"http://{ADDRESS}:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which clients find this server."""
+        """Return the environment variables with which clients use this server."""
         return {"GITHUB_API_URL": self.url, "GITHUB_TOKEN": self.token}
 
     # ---- actions of people, and outages
 
     def refuse(self, *refusals: Refusal, after: int = 0) -> None:
-        """Refuse the next requests, one each, after ``after`` answered ones."""
+        """Refuse the next requests, one per refusal, after answering ``after`` requests."""
         with self._lock:
             self._refusals += [*[None] * after, *refusals]
 
     def next_refusal(self) -> Refusal | None:
-        """Remove the next refusal from the list, and return it."""
+        """Remove and return the next queued refusal; ``None`` means that the request is answered."""
         with self._lock:
             return self._refusals.pop(0) if self._refusals else None
 
     @staticmethod
     def rate_limited(seconds: float = 1) -> Refusal:
-        """Return a refusal by the primary limit: used up for so many seconds."""
+        """Return a refusal by the primary rate limit, which resets after ``seconds``."""
         reset = str(int(time.time() + seconds))
         headers = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
         return Refusal(status=403, message="API rate limit exceeded for user ID 1.", headers=headers)
 
     @staticmethod
     def told_to_wait(seconds: int = 1, status: int = 429) -> Refusal:
-        """Return a refusal by a secondary limit, with the time to wait."""
+        """Return a refusal by a secondary rate limit, with the time to wait in seconds."""
         words = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
         return Refusal(status=status, message=words, headers={"retry-after": str(seconds)})
 
     def write_by_person(
         self, title: str, body: str = "", *, labels: tuple[str, ...] = (), association: str = "NONE", **more: Any
     ) -> int:
-        """Add an issue, or with ``pull_request`` a pull request, of another user."""
+        """Add an issue, or with ``pull_request`` a pull request, by another user; return its number."""
         with self._lock:
             return int(self.add(title, body, labels, login="somebody", association=association, **more)["number"])
 
@@ -109,12 +111,12 @@ class GitHubServer:
             self.issues[number] |= {"state": "open", "state_reason": "reopened"}
 
     def delete(self, number: int) -> None:
-        """Delete an issue; its number is never used again."""
+        """Delete an issue; its number is never reused."""
         with self._lock:
             self.issues[number] = {}
 
     def transfer(self, number: int) -> None:
-        """Move an issue to another repository: requests are redirected there, to number 900."""
+        """Move an issue to another repository, where it gets the number 900; requests for the issue are redirected."""
         with self._lock:
             self.issues[number] = {"number": 900, "away": self.issues[number]}
 
@@ -130,7 +132,7 @@ class GitHubServer:
         association: str = "OWNER",
         **more: Any,
     ) -> Json:
-        """Add a new open issue."""
+        """Add a new open issue; return its record."""
         number = len(self.issues) + 1
         place = f"{self.url}/repos/{self.repository}/issues/{number}"
         self.issues[number] = {
@@ -151,7 +153,7 @@ class GitHubServer:
         return self.issues[number]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], value: Json) -> tuple[int, Any, dict[str, str]]:
-        """Return status, body and headers of the answer to one request."""
+        """Answer one API request; return status, body and headers."""
         parts = path.strip("/").split("/")
         with self._lock:
             if [part.lower() for part in parts[:3]] != ["repos", *self.repository.lower().split("/")]:
@@ -215,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: GitHubServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing: ``requests`` holds everything."""
+        """Log nothing, because ``requests`` records every request."""
 
     def do_GET(self) -> None:
         self._handle()
@@ -273,12 +275,12 @@ class _GitHubServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a connection that was ended on purpose, or by the client."""
+        """Ignore connections that were closed on purpose or by the client."""
 
 
 @contextmanager
 def serve(repository: str) -> Iterator[GitHubServer]:
-    """Serve on loopback until the end of the block."""
+    """Serve a repository's issues on loopback until the end of the ``with`` block."""
     hub = GitHubServer(repository)
     http = _GitHubServer((ADDRESS, 0), type("BoundHandler", (_Handler,), {"hub": hub}))
     hub.port = int(http.server_address[1])

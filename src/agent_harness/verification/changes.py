@@ -1,7 +1,7 @@
-"""Changes of a candidate commit, with the contents that the rules read.
+"""Changes of a candidate commit, with the file contents that the rules need.
 
-Paths are relative to the project, which may be a folder inside the repository; what lies outside begins with ``../``.
-Contents come from git objects, never from a folder, so that nothing is followed, filtered or hidden.
+Paths are relative to the project, which may be a subfolder of the repository; paths outside the project begin with
+``../``. Contents are read from git objects, never from a folder, so no symbolic link is followed and no filter runs.
 """
 
 import os
@@ -22,7 +22,7 @@ _LINK = "120000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One path that differs between two commits."""
+    """Path that differs between two commits, with its contents if they were read."""
 
     path: str
     status: str  # "A" added, "M" changed (content, mode or kind), "D" gone
@@ -38,7 +38,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateChanges:
-    """Everything that differs, and all paths of both commits."""
+    """Changes between the base commit and the candidate, with all paths of the two commits."""
 
     files: tuple[FileChange, ...]
     before: frozenset[str]
@@ -48,7 +48,7 @@ class CandidateChanges:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A tree as it is read: all paths of its files relative to the project, and their contents on demand."""
+    """File tree with all paths relative to the project, and contents read on demand."""
 
     paths: Collection[str]
     read: Callable[[str], bytes | None]
@@ -58,7 +58,7 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changes from ``base`` to ``candidate``; contents are read if ``wanted`` says so."""
+    """Return the changes from ``base`` to ``candidate``. The content of a path is read if ``wanted`` returns True."""
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -88,14 +88,14 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return where a link leads, if that is outside of the repository; ``path`` is its place in it."""
+    """Return the target of the symbolic link at ``path`` if it is outside the repository, otherwise an empty text."""
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
 
 
 def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
-    """The tree of a commit; what is too large to be read counts as unreadable."""
+    """Return the tree of a commit. Files that are too large count as unreadable."""
     inside = _namer(git)
     files = {inside(path): entry for path, entry in _files(objects, objects.tree_of(commit), b"")}
 
@@ -115,7 +115,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of ``commit`` at these paths; missing and too large ones are left out."""
+    """Return the contents of ``commit`` at these paths. Missing and too large files are omitted."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -133,7 +133,7 @@ def _files(objects: Objects, tree: str, below: bytes) -> Iterator[tuple[bytes, T
 
 
 def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
-    """Contents by object name, for the blobs among them that are not too large."""
+    """Return the contents of git objects by name. Objects that are too large are omitted."""
     sizes = sorted((size, name) for name in names if name and (size := objects.size(name)) is not None)
     totals = accumulate(size for size, _ in sizes)
     fit = [
@@ -143,7 +143,7 @@ def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _namer(git: Git) -> Callable[[bytes], str]:
-    """Names a path of the repository from the project's folder."""
+    """Return a function that converts a repository path to a path relative to the project."""
     prefix = os.fsdecode(git.prefix())
     if not prefix:
         return os.fsdecode
@@ -156,5 +156,5 @@ def _namer(git: Git) -> Callable[[bytes], str]:
 
 
 def outside(path: str, prefix: str) -> str:
-    """A path of the project as a path of its repository."""
+    """Return a project path as a path relative to the repository root."""
     return os.path.normpath(f"{prefix}/{path}") if prefix else path

@@ -1,8 +1,8 @@
-"""The commands that a project is checked with: how they are read, and how a test run is made to report.
+"""Parser for the check commands of a project, and the options that make a test run write a report.
 
-Plain pytest commands (``pytest``, ``python -m pytest``, ``poetry run pytest``, ``coverage run -m pytest``) get our
-options; everything that needs a shell gets the same options through ``PYTEST_ADDOPTS``; other runners write JUnit XML
-to the place that ``{report}`` stands for.
+Direct pytest calls (``pytest``, ``python -m pytest``, ``poetry run pytest``, ``coverage run -m pytest``) get the report
+options as arguments. Commands that need a shell get these options through ``PYTEST_ADDOPTS``. Other runners write JUnit
+XML to the path that replaces ``{report}``.
 """
 
 import re
@@ -24,7 +24,7 @@ KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command line as far as the harness understands it."""
+    """Parsed command line of a check, as far as the harness understands it."""
 
     text: str
     variables: tuple[tuple[str, str], ...] = ()  # NAME=value written in front
@@ -35,27 +35,27 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """The command names the place of its report and may be any runner."""
+        """True if the command contains ``{report}``, so that its runner writes the report."""
         return _REPORT in self.text
 
     @property
     def launched(self) -> bool:
-        """A launcher such as ``poetry run`` stands in front of the program."""
+        """True if a launcher such as ``poetry run`` precedes the program."""
         return self.program > 0 and name_of(self.words) in LAUNCHERS
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The words up to and including the program: what is resolved before the agent starts."""
+        """The words up to and including the program, which is resolved before the agent starts."""
         return self.words[: self.program + 1]
 
     @property
     def shown(self) -> str:
-        """Its first words, for messages."""
+        """The first words of the command, for messages."""
         return shlex.join(self.head) if self.words else self.text
 
 
 def parse(text: str) -> Command:
-    """The command in ``text``; anything with shell syntax keeps its text and has no words."""
+    """Return the command in ``text``. A command with shell syntax keeps its text and has no words."""
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -82,7 +82,9 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the index of pytest's program word, and of its first own argument; ``None`` for other commands."""
+    """Return the index of the word that starts pytest and the index of its first argument; ``None`` for other
+    commands.
+    """
     name = name_of(words[start:])
     if name in _PYTEST:
         return start, start + 1
@@ -99,7 +101,7 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return whether a program can be started with these words; braces and brackets mean nothing, as in test ids."""
+    """Return True if the words can be started without a shell. Braces and brackets are allowed, as in test ids."""
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -108,11 +110,10 @@ def _is_plain(text: str, command: ShellCommand) -> bool:
 def report_options(
     report: str, cache: str, *, keep_going: bool, root: str | None = None, blocked: Sequence[str] = ()
 ) -> list[str]:
-    """The pytest options that make a run report: JUnit XML with files, the run recorder, no state of earlier runs.
+    """Return the pytest options that make a run write a report, load the run recorder and ignore state of earlier runs.
 
-    ``keep_going`` is for a suite: a stub that fails, or a test module that cannot be imported yet, stops nobody else.
-    ``root`` is the folder that ids start from, for a project without settings of its own. Installed plugins that are
-    ``blocked`` are not loaded.
+    ``keep_going``: one failing or broken test module does not stop the other tests. ``root`` is the folder to which ids
+    are relative, for a project without pytest settings. ``blocked`` plugins are not loaded.
     """
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
@@ -122,17 +123,17 @@ def report_options(
 
 
 def without_plugins(names: Sequence[str]) -> list[str]:
-    """The pytest options that keep it from loading these installed plugins."""
+    """Return the pytest options that prevent the loading of these plugins."""
     return [word for name in names for word in ("-p", f"no:{name}")]
 
 
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """Return the command, and the variables to add, so that the run writes its report to ``report``.
+    """Return the command and additional variables with which a run writes its report to ``report``.
 
-    ``words`` are the command's words with the program already resolved; they are ignored when a shell is needed.
-    ``imports`` is the PYTHONPATH of the run; where a shell command sets its own, ours comes first.
+    ``words`` are the command's words with the program resolved; they are ignored if the command needs a shell.
+    ``imports`` is the PYTHONPATH of the run; if the command sets its own PYTHONPATH, ``imports`` comes first.
     """
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)

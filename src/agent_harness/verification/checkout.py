@@ -1,12 +1,12 @@
-"""A fresh checkout of one commit, in a folder and a repository of our own, gone afterwards.
+"""Temporary checkout of one commit in a separate folder and repository, removed after use.
 
-The checkout lies under ``$XDG_CACHE_HOME/agent-harness/worktrees``, never below the project. Its ``.git`` is a
-repository of its own with the history and tags of the base, and the work as one commit (``runner/history.py``): what
-tests do with git there reaches neither the refs nor the settings of the project, and nothing that an agent wrote into
-the project's ``.git`` takes part.
+The checkout is below ``$XDG_CACHE_HOME/agent-harness/worktrees``, never inside the project. The checkout's ``.git`` is
+a separate repository with the history and tags of the base commit, and the work as one commit (``runner/history.py``).
+Git commands of tests therefore do not affect the project's refs and settings. Nothing that an agent wrote into the
+project's ``.git`` is used.
 
-Overlays are made of git objects before anything is written, so that a link in a commit is never followed. Submodules
-are empty folders, as after a plain clone. Compiled Python files of a commit are left out.
+Overlays are built from git objects before any file is written, so that symbolic links in a commit are never followed.
+Submodules are empty folders, as after a plain clone. Compiled Python files of a commit are omitted.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Paths of the project that are taken from another commit; a path that it does not have is removed."""
+    """Project paths that a checkout takes from another commit. A path that the other commit lacks is removed."""
 
     commit: str
     paths: Collection[str]
@@ -63,14 +63,14 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Files of the commit, by their path in the project, that have another content in the checkout."""
+    """Files that have other contents in the checkout than in its commit, by project path."""
 
     files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Folder in which a command runs."""
+    """Folder with a commit's files, in which a command runs."""
 
     commit: str
     top: Path  # of the checkout
@@ -81,29 +81,31 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True when pytest, looking upwards from the project, finds settings of the commit."""
+        """True if pytest finds settings of the commit in the project folder or above it."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """An entry of a search path that lies in the project, as the same folder of the checkout."""
+        """Return an entry of a search path, with a folder inside the project replaced by the checkout's copy of the
+        folder.
+        """
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
     def disturbed(self) -> list[str]:
-        """Tests and runner settings of the checkout that are no longer as they were checked out, or new since."""
+        """Return the tests and runner settings that a run changed, and new ``conftest.py`` files."""
         paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
         return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
-        """Paths of the project whose files are no longer as they were checked out."""
+        """Return the project files that a run changed after the checkout."""
         places = ((self.top / path) for _, path in self._changed("--modified"))
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
     def _changed(self, *kinds: str) -> list[tuple[bytes, str]]:
-        """Return the files that git reports of these kinds: the sign of the state, and the path in the checkout."""
+        """Return the files that ``git ls-files`` reports for these options, each with its status letter."""
         listed = Git(self.top).run("ls-files", "-z", "-t", *kinds).split(b"\0")
         return [(record[:1], os.fsdecode(record[2:])) for record in listed if record]
 
@@ -127,13 +129,14 @@ def make_checkout(
     base: str | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Checkout]:
-    """A checkout of ``commit`` with overlays applied and ignored folders of the project lent to it as links.
+    """Yield a checkout of ``commit`` with overlays applied and ignored project folders added as symbolic links.
 
-    Its repository has the history of ``base``, and the work as one commit. A ``neutral`` one lies where anybody's
-    temporary folder may be; git can be used in it where the history is small, and nothing is ``borrowed`` then.
-    ``links`` are checked against the ignore rules; ``lent`` is known to be ignored; files ``without`` are left out of
-    both. ``git.root`` is the project. Leftovers of harnesses that died are removed first. Raises ``Refused`` when there
-    is not a place for it, and ``GitFailed`` when the commit cannot be read.
+    The repository has the history of ``base``, and the work as one commit. A ``neutral`` checkout has an inconspicuous
+    name in the folder for temporary files. If the history is small, a ``neutral`` checkout uses no objects of another
+    repository. ``links`` are checked against the ignore rules; ``linked`` folders are known to be ignored. Files in
+    ``without`` are omitted from all linked folders. ``git.root`` is the project. Leftover checkouts of dead harness
+    processes are removed first. Raises ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be
+    read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -166,14 +169,17 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """The project's own folder as it is; only the reports lie elsewhere. The caller says what this cannot promise."""
+    """Yield the project's own folder as a checkout; only reports are written elsewhere.
+
+    A run in the project's own folder is not isolated from the project, and the caller has to report this fact.
+    """
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
 
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """A new folder of ours with our name in it, gone afterwards."""
+    """Yield a new folder that contains a record of its owner process, and remove the folder afterwards."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -193,7 +199,7 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """The folder for checkouts: in the user's cache, else in the folder for temporary files; never below ``top``."""
+    """Return the folder for checkouts: in the user's cache, else among temporary files; never below ``top``."""
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -202,13 +208,13 @@ def _place(top: Path) -> Path:
         except OSError:
             continue
     raise Refused(
-        "no folder outside the project can be written to for the checkouts of verification",
+        "no folder outside the project is writable for the checkouts of verification",
         hint="set XDG_CACHE_HOME to a folder outside the project",
     )
 
 
 def _places(top: Path) -> list[Path]:
-    """Return the folders that may hold checkouts, the best one first."""
+    """Return the candidate folders for checkouts, the preferred folder first."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     bases = (Path(cache, "agent-harness"), Path(tempfile.gettempdir(), f"agent-harness-{os.getuid()}"))
     found = [base / "worktrees" for base in bases]
@@ -217,9 +223,9 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Removes the checkouts that dead harnesses left, wherever they may lie; how many. Costs one listing of a folder.
+    """Remove the checkouts of dead harness processes in all folders for checkouts, and return their number.
 
-    For the start of a command that may need no checkout itself.
+    Commands that may make no checkout themselves call this function when they start. The cost is one folder listing.
     """
     removed = 0
     for place in _places(top):
@@ -232,7 +238,7 @@ def clear_leftovers(top: Path) -> int:
 
 
 def _prune_neutral() -> int:
-    """Remove the neutral checkouts of harnesses that are provably gone, and return how many."""
+    """Remove the neutral checkouts of harness processes that are provably dead, and return their number."""
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{_NEUTRAL}*"):
         with suppress(OSError, ValueError):
@@ -245,7 +251,10 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Removes the checkouts of harnesses that are provably gone, how many, and what was packed for old ones."""
+    """Remove the checkouts of harness processes that are provably dead, and return their number.
+
+    Object stores that were packed for old checkouts are removed too.
+    """
     for store in forgotten(place.with_name("objects")):
         remove(store)
     dead = [folder for folder in place.iterdir() if not folder.is_symlink() and folder.is_dir() and _abandoned(folder)]
@@ -255,7 +264,7 @@ def prune(place: Path) -> int:
 
 
 def _abandoned(folder: Path) -> bool:
-    """The owner is dead, by its record or by the name of the folder; where neither is of use, a day has passed."""
+    """Return True if the owner process of a folder is dead, or if the owner is unknown and the folder is a day old."""
     try:
         found = owner.Owner.from_record(json.loads((folder / _OWNER).read_text()))
     except (OSError, ValueError):
@@ -266,13 +275,13 @@ def _abandoned(folder: Path) -> bool:
 
 
 def _name_of(process: owner.Owner) -> str:
-    """Says whose a folder is before anything is in it, and when nothing else is left of it."""
+    """Return a folder name that identifies the owner process even if the folder is empty."""
     machine = hashlib.sha256(f"{process.host}\0{process.boot_id}".encode()).hexdigest()[:12]
     return f"{process.pid}-{process.start_time}-{machine}"
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """The process in the name was of this machine and this boot, and has ended."""
+    """Return True if the process in the folder name ran on this machine since its last boot, and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -290,9 +299,9 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder of ours, also what tests made unreadable; links are not followed.
+    """Remove a checkout folder, including files that tests made unreadable, without following symbolic links.
 
-    The owner's record goes last: a removal that is interrupted is taken up by the next harness.
+    The owner record is removed last, so that the next harness process can complete an interrupted removal.
     """
     for number in range(_REMOVALS):
         if number:
@@ -302,7 +311,7 @@ def remove(folder: Path) -> None:
 
 
 def _emptied(folder: Path) -> bool:
-    """Return whether nothing but the record of the owner is left in the folder."""
+    """Empty the folder except for the owner record. Return True if nothing else is left."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -316,10 +325,10 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """The files of a commit, byte for byte as they are stored: no setting, attribute or filter of anybody takes part.
+    """Write the files of a commit exactly as stored, without any git setting, attribute or filter, and return the HEAD
+    commit.
 
-    The answer is the commit that the checkout has in its place. Large files of git-lfs are the one exception. Raises
-    ``UnsafeTree`` where what lies there is not what was asked for.
+    Large files of git-lfs are the exception. Raise ``UnsafeTree`` if a written file does not match its object id.
     """
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
@@ -351,7 +360,7 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Makes what is edited part of the commit, and returns its id: git in the checkout tells of no other file."""
+    """Add the edited files to the checkout's commit and return its new id, so that git reports no changed files."""
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -360,11 +369,11 @@ def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str,
 
 
 _entries: dict[str, list[bytes]] = {}
-"""The files of the commit that was checked out last, each compared with its id: the id of a commit says them all."""
+"""Cache with the file entries of the last checked-out commit, by commit id."""
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Removes a compiled file of a commit; anything else must be what its id says."""
+    """Remove a compiled Python file. Raise ``UnsafeTree`` if any other file does not match its object id."""
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -380,18 +389,18 @@ def _compare(top: Path, entry: bytes) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n"
     stored = pointer % (hashlib.sha256(content).hexdigest().encode(), len(content))
     if digest(b"blob %d\0" % len(stored) + stored, usedforsecurity=False).hexdigest() != oid:
-        raise UnsafeTree(f"{os.fsdecode(name)} is not what its commit says: the object {oid[:10]} is forged or damaged")
+        raise UnsafeTree(f"{os.fsdecode(name)} does not match its commit: the object {oid[:10]} is forged or damaged")
 
 
 def _large_files() -> list[tuple[str, str]]:
-    """The settings of git-lfs, where it is installed."""
+    """Return the git settings for git-lfs, or none if git-lfs is not installed."""
     if not shutil.which("git-lfs"):
         return []
     return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
 
 
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
-    """Removals, then additions, as ``git update-index --index-info`` reads them."""
+    """Yield the removals and then the additions of an overlay as input for ``git update-index --index-info``."""
     prefix = os.fsdecode(git.prefix())
     wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
     if not wanted:
@@ -407,7 +416,7 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
 
 
 def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> Iterator[bytes]:
-    """Each edited file that the commit has as a plain file, as ``git update-index --index-info`` reads it."""
+    """Yield the edited regular files of a commit as input for ``git update-index --index-info``."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -422,12 +431,12 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Links one ignored folder of the project into the checkout, unless something speaks against it; what does."""
+    """Link an ignored project folder into the checkout. Return why this was not possible, or None."""
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
     if why:
-        return f"{link} was not lent: {why}"
+        return f"{link} was not linked into the checkout: {why}"
     target.parent.mkdir(parents=True, exist_ok=True)
     _link(project, link, target, without)
     with (top / ".git/info/exclude").open("a") as file:
@@ -436,7 +445,7 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """A link to what is lent, or a folder of such links where something in it is left out."""
+    """Create a symbolic link to a project path, or a folder of such links if some files in the path are omitted."""
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):
@@ -454,19 +463,19 @@ def _why_not_linked(project: Path, link: str) -> str | None:
     if not (project / link).exists():
         return "it does not exist"
     if not Path(os.path.realpath(project / link)).is_relative_to(os.path.realpath(project)):
-        return "it leads out of the project"
+        return "it leads outside the project"
     return None
 
 
 def _kept(git: Git, link: str) -> str | None:
     if git.ok("check-ignore", "-q", "--", link):
         return None
-    return "git does not ignore it, so it belongs into the commit"
+    return "git does not ignore it, so it belongs in the commit"
 
 
 def _no_room(cwd: Path, target: Path) -> str | None:
     if os.path.lexists(target):
-        return "the commit holds something there"
+        return "the commit already contains this path"
     if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(cwd)):
-        return "the commit has a link on the way"
+        return "a parent folder is a symbolic link in the commit"
     return None

@@ -1,9 +1,10 @@
-"""Calls of the work that its tests have made, made again outside of them: who answers otherwise there knows its tests.
+"""Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested.
 
-A call is compared only where it answers alike each time it is made from a test without fixtures, in a process of its
-own: what depends on fixtures, mocks, files of a test, time or chance is left out. Then a plain Python makes it, in a
-folder of a neutral name, without the runner, without our variables, and without what a check has of a sandbox: no
-namespaces, and Landlock for what it may write, where the system has it. What a call would start or send is refused.
+A call is compared only if each repetition from a test without fixtures, in a separate process, gives the recorded
+answer. Calls that depend on fixtures, mocks, test files, time or chance are therefore omitted. The replay runs in a
+plain Python process: in a folder with a neutral name, without the test runner and the harness's variables. The replay
+has no namespaces, only Landlock for writes, if available. Attempts to start a program or to use the network are
+refused.
 """
 
 import json
@@ -31,7 +32,9 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Repeat the calls of the proof in a separate process and folder, without a test runner; compare the answers."""
+    """Replay the check's recorded calls in a separate process and folder without a test runner, and compare the
+    answers.
+    """
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -73,10 +76,10 @@ def replay(case: Case) -> None:
 
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
-    """Which calls answer otherwise outside of tests, and how many could be asked.
+    """Return the calls that give another answer outside tests, and the number of compared calls.
 
-    ``inside`` makes calls from a test, ``plain`` in a plain program that imports some modules or files first; those of
-    ``conftests``, which a person wrote, may set up what a call needs.
+    ``inside`` makes calls from a test. ``plain`` makes calls from a plain program that first imports given modules or
+    files. The user's ``conftests`` may set up what a call needs, so a difference must persist after their import.
     """
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
@@ -96,7 +99,7 @@ def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Col
         return Replayed(len(same), len(compared))
     call = min(other, key=lambda each: len(each.arguments))
     more = f" (and {len(other) - 1} other calls)" if len(other) > 1 else ""
-    told = f"{_shown(call, other[call])}{more}. Code answers alike, tested or not."
+    told = f"{_shown(call, other[call])}{more}. Code must give the same answer with and without tests."
     return Replayed(len(same), len(compared), told, tuple(sorted({each.name for each in other})))
 
 
@@ -107,9 +110,10 @@ def _otherwise(
     calls: Mapping[RecordedCall, str],
     compared: set[RecordedCall],
 ) -> dict[RecordedCall, str]:
-    """Those of these calls that answer as recorded from a test, and otherwise from a plain program; with that.
+    """Return the calls that answer as recorded from a test, but differently from a plain program, with the other
+    answer.
 
-    ``compared`` gets all that had an answer of both.
+    Calls that were answered both from a test and from a plain program are added to ``compared``.
     """
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
@@ -124,19 +128,19 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """The calls in another order, each time the same one."""
+    """Return the calls in another order, which is determined by the calls."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
 
 
 def _agrees(recorded: str, answer: str | None) -> bool:
-    """Return whether a call answers as it did in its test; of what was raised there, only that it was is known."""
+    """Return True if a call gives its recorded answer. If an error was recorded, any error is accepted."""
     return answer is not None and (answer == recorded or (recorded == "raises" and answer.startswith("raises ")))
 
 
 def _alike(inside: str, outside: str, program: str) -> bool:
-    """Return whether two answers are the same but for the name of the program, as help texts have it."""
+    """Return True if two answers are equal apart from the program name, which help texts contain."""
     return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 
@@ -152,9 +156,9 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """The answers of a plain Python; ``None`` for each where there is none to be had.
+    """Return the answers to calls from a plain Python process; ``None`` for each call without an answer.
 
-    ``imports`` are folders of modules; ``first`` are modules, or files of the checkout, that are imported before.
+    ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls.
     """
     place = Path(tempfile.mkdtemp(prefix="", dir=checkout.private))
     shutil.copyfile(_CALLING, place / _PROGRAM)
@@ -180,7 +184,7 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """The variables of a plain program: the person's own, the command's, and those that older tests set by name."""
+    """Return the variables for the plain program: the user's, the command's, and recorded ones that ``named`` lists."""
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -188,7 +192,7 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Answers that a program of the work has written: as many texts as calls, or none at all."""
+    """Return the answers from a file that the work may have written; None unless the file has one row for each call."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -201,7 +205,7 @@ def _answers_in(path: Path, count: int) -> list[str | None] | None:
 
 
 def _shown(call: RecordedCall, answer: str) -> str:
-    """One difference in one line."""
+    """Return one line that describes a call with its different answers inside and outside its test."""
     given, _, named = call.arguments.removeprefix("[[").removesuffix("}]").rpartition("], {")
     given = ", ".join(filter(None, (given, named)))
     was = "raises an error" if call.answer == "raises" else f"answers {call.answer}"

@@ -1,8 +1,8 @@
-"""ChangedCheck versions of a check, in which it expects other values: a check that notices fails on each.
+"""Versions of a check with changed expected values. A check that compares values fails on each version.
 
-For every kind of check and language: the values in the code of the check, in the words of its command, and in data that
-it compares with. The work stays as it is. Where nothing can be changed (a linter, a compiler, ``test -f``) there is no
-version, and all that the check says is its exit status.
+The values are changed in the code of the check, in the words of its command, and in its data, for every supported
+language. The work stays unchanged. If nothing can be changed (a linter, a compiler, ``test -f``), there is no version,
+and only the exit status of the check is known.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ _SHOWN = 60  # letters of a line, in messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedCheck:
-    """A check in which other values are expected."""
+    """Version of a check with other expected values."""
 
     what: str  # for people
     of_program: bool = False  # it is one value of a program whose tests all run
@@ -46,11 +46,11 @@ class ChangedCheck:
 def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
-    """The changed versions of a check, in the order in which they are run; none where nothing can be changed.
+    """Return the changed versions of a check in the order in which they are run; none if nothing can be changed.
 
-    ``files`` are the check's own: scripts, tests and makefiles that the command names or reaches. ``data`` is what it
-    compares with, and is as it was before the work. The first version has all kinds of values changed; after it stand
-    the kinds one by one, if there are several: a check that fails on any of them notices.
+    ``files`` are the scripts, tests and makefiles that the command uses. ``data`` is unchanged data with which the
+    check compares. The first version changes all kinds of values. If there are several kinds, a version for each kind
+    follows.
     """
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
@@ -77,11 +77,12 @@ def with_other_values(
 def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
-    """Versions of a check in which one value is another one: the last of each file, the first ones, those between.
+    """Return versions of a check with one changed value each: the last value of each file, then the first, then some
+    between.
 
-    A check that goes on to its end notices the last value too, whatever it has noticed before. Values of data count
-    only where there is nothing else; those on or below a line that speaks of arguments or of the system, and those of
-    other goals of a makefile, or of other tests than the command names, not at all.
+    The last value comes first, because only a check that runs to its end notices this change. Data values are used only
+    if there are no other values. A value is skipped if its line mentions arguments or the system, or if the command
+    does not run its makefile goal or test.
     """
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
@@ -98,7 +99,7 @@ def one_by_one(
 
 
 def _is_asked(path: str, text: str, at: int, command: str) -> bool:
-    """Return whether nothing says that the value at a place may be one that this command does not ask for."""
+    """Return True if nothing suggests that this command does not use the value at a position."""
     if is_makefile(path):
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)
@@ -125,7 +126,7 @@ def _line(text: str, at: int) -> str:
 
 
 def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
-    """The edits of each value: of one pattern several letters are changed."""
+    """Return the edits grouped by value, because several letters of one pattern are changed together."""
     found: list[list[Edit]] = []
     for edit in sorted(edits):
         if found and edit.start < found[-1][-1].end + _NEAR:
@@ -170,7 +171,7 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """By path, the text and its edits; files in which nothing can be changed are left out."""
+    """Return the text and the edits of each file by path. Files in which nothing can be changed are omitted."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -184,7 +185,7 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """The language of a file by its name or its first line; ``data`` for values, empty for what is not known."""
+    """Return the language of a file from its name or first line; ``data`` for data files, empty if unknown."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

@@ -1,7 +1,6 @@
-"""Changes of Python test code that take nothing away: what was written before means what it meant.
+"""Rules for changes of Python test code that only add to it, so that existing code keeps its meaning.
 
-Syntax trees in, a yes or no out; nothing is imported and nothing is run. Everything that is not plainly an extension
-is none.
+The rules compare syntax trees; nothing is imported or run. A change that is not clearly an extension is not accepted.
 """
 
 import ast
@@ -26,10 +25,9 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Return whether calls that were written for ``before`` do the same with ``after``, messages of assertions aside.
+    """Return True if calls written for ``before`` have the same effect with ``after``, apart from assertion messages.
 
-    True where ``after`` has more parameters, each with a constant for a default, and comes to the same code when they
-    have these values.
+    ``after`` may have more parameters with constant defaults, if its code is the same as ``before`` with these values.
     """
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
@@ -47,7 +45,7 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return whether a function only got assertions, which bind no name that was used before and skip nothing."""
+    """Return True if a function gained only assertions that rebind no used name and skip nothing."""
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -61,7 +59,9 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return whether a test does all that it did, in the same order, and then more, which neither skips nor ends it."""
+    """Return True if a test runs all its old statements in the same order, and then new ones that neither skip nor end
+    it.
+    """
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
         return False
@@ -83,7 +83,9 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """An assertion, or a call that must raise; nothing in it ends or skips the test, or patches what it judges."""
+    """Return True if a statement is an assertion, or a call that must raise, and does not end, skip or patch
+    anything.
+    """
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
     if isinstance(statement, ast.With):
@@ -96,13 +98,13 @@ def _asserts(statement: ast.stmt) -> bool:
 
 
 def _last_name(node: ast.AST) -> str:
-    """``c`` of ``a.b.c`` and of ``a.b.c(...)``."""
+    """Return the last name of an expression: ``c`` for ``a.b.c`` and for ``a.b.c(...)``."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Return whether an import from a module takes the same names, by the same names, and others."""
+    """Return True if an import still takes the old names from the old module, and possibly more names."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -110,7 +112,7 @@ def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, ast.Constant] | None:
-    """The new parameters with their defaults, or ``None`` where an older call could mean something else now."""
+    """Return the new parameters with their defaults; ``None`` if the meaning of an existing call could change."""
     if before.vararg or before.kwarg or after.vararg or after.kwarg:
         same = ast.dump(before) == ast.dump(after)  # a new name could have been caught by them
         return {} if same else None
@@ -135,7 +137,7 @@ def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, 
 
 
 def _binds(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Return whether one of the names may get another value, or be looked at by name, in a statement."""
+    """Return True if a statement may rebind one of the names, or look names up dynamically."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             if node.id in _LOOKING or (node.id in names and not isinstance(node.ctx, ast.Load)):
@@ -155,7 +157,7 @@ def _called(node: ast.alias | ast.arg | ast.Global | ast.Nonlocal) -> list[str]:
 
 
 def _without_wording(function: _Function) -> _Function:
-    """A copy without its docstring and the messages of its assertions."""
+    """Return a copy of the function without its docstring and assertion messages."""
     found = copy.deepcopy(function)
     if found.body and is_text(found.body[0]):
         found.body = found.body[1:]
@@ -166,12 +168,12 @@ def _without_wording(function: _Function) -> _Function:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """A docstring, or another constant that stands alone."""
+    """Return True if the statement is a docstring or another constant on its own."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 class _Filled(ast.NodeTransformer):
-    """Names replaced by constants, and what these decide decided."""
+    """Transformer that replaces names by constants and evaluates the conditions that this decides."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -208,7 +210,7 @@ class _Filled(ast.NodeTransformer):
 
 
 def _with(body: Sequence[ast.stmt], values: dict[str, ast.Constant]) -> list[ast.stmt]:
-    """The statements that are run when these names have these values."""
+    """Return the statements that run if these names have these values."""
     return list(_settled([_Filled(values).visit(part) for part in body])) or [ast.Pass()]
 
 
@@ -217,7 +219,7 @@ def _is_constant(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that are left where constants decide conditions; ``pass`` and texts are none."""
+    """Yield the statements that remain after constant conditions are resolved. ``pass`` and docstrings are dropped."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_constant(statement.test):
             yield from _settled(statement.body if statement.test.value else statement.orelse)
@@ -233,9 +235,7 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return whether ``pytest_addoption`` only gains options of the project's own, with names that pytest uses for
-    nothing.
-    """
+    """Return True if ``pytest_addoption`` only gains project options, with names that pytest itself does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -254,7 +254,7 @@ def adds_options(before: _Function | None, after: _Function) -> bool:
 
 
 def _group(statement: ast.stmt, parser: str) -> str | None:
-    """The name to which a statement gives a group of options."""
+    """Return the name to which a statement assigns an option group; None for any other statement."""
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         return None
     target, call = statement.targets[0], statement.value
@@ -295,7 +295,7 @@ def _is_option_word(keyword: ast.keyword) -> bool:
 
 
 def without_levels(tree: ast.Module) -> ast.Module:
-    """A copy in which relative imports do not say how far they go up, as they read from another folder."""
+    """Return a copy in which all relative imports have level 1, to compare a module that moved to another folder."""
     found = copy.deepcopy(tree)
     for node in ast.walk(found):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -304,9 +304,7 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return whether a statement that is added to a test file stands for itself: an import, a test, a helper, a
-    constant.
-    """
+    """Return True if a statement added to a test file is independent: an import, a test, a helper or a constant."""
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

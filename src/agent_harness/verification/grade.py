@@ -1,11 +1,11 @@
-"""The word for a check that has passed, with the reason in one clause.
+"""Grades of a check that has passed, each with the reason in one clause:
 
-    proven      it failed without the work, passes with it, and notices when its expected values are changed
-    checked     it passes on a change, and nothing more can be said
-    unchanged   nothing was changed, and it passed before: this agent has not done it
+    proven      the check failed without the work, passes with it, and fails when its expected values are changed
+    checked     the check passes on a change, and no more can be said
+    unchanged   nothing was changed, and the check passed before, so this agent did not do the work
 
-The words are the same for features, tasks and long tasks, in every view and in the ledger. A person who sets
-``trust: fast`` takes over the question of what the check notices; the reason says so.
+The grades are the same for features, tasks and long tasks, in every view and in the ledger. With ``trust: fast``, the
+test with changed expected values is omitted, and the reason says so.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ __all__ = ["ASKS_IF_DONE", "CHECKED", "PROVEN", "UNCHANGED", "Grade", "grade_of"
 
 PROVEN, CHECKED, UNCHANGED = "proven", "checked", "unchanged"
 ASKS_IF_DONE = "the check already passes and nothing was changed: is it done?"
-"""What a person is asked about a check of unchanged work."""
+"""Question to the user about a check that passes although the work changed nothing."""
 RED, GREEN = "red", "green"
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A word for a passed check, and the clause that says what it rests on, or why it is not more."""
+    """Grade of a passed check, with the clause that gives its basis or says why the grade is not higher."""
 
     word: str
     basis: str
@@ -35,7 +35,7 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the word for an accepted verdict; ``needs_change``: a check of unchanged work has its own word."""
+    """Return the grade of an accepted verdict. ``needs_change``: unchanged work gets the grade ``unchanged``."""
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -57,22 +57,22 @@ def grade_of(
     trusted: bool = False,
     replayed: str = "",
 ) -> Grade:
-    """Return the word for a check that passed.
+    """Return the grade of a check that passed.
 
-    ``red_before`` tells how the check ended on the code before (``red``, ``green``, or anything else if it did not
-    run). ``noticed`` tells whether it failed with changed expectations; ``None`` if nobody asked, for the reason
-    ``not_asked``. ``trusted`` is true under ``trust: fast``. ``replayed`` tells how many calls were made again outside
-    of the tests.
+    ``red_before`` is the result of the check on the base commit (``red``, ``green``, or another value if it did not
+    run). ``noticed`` tells if the check failed with changed expected values; ``None`` if that was not tried, for the
+    reason ``not_asked``. ``trusted`` is True under ``trust: fast``. ``replayed`` tells how many calls were replayed
+    outside tests.
     """
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")
-        return same if unchanged else Grade(CHECKED, "it passed before the work as well")
+        return same if unchanged else Grade(CHECKED, "it already passed before the work")
     if red_before != RED:
-        return Grade(CHECKED, "it did not run on the code before")
+        return Grade(CHECKED, "it did not run on the base commit")
     if noticed:
-        basis = f"failed before the work, and as it should with {noticed_of or 'changed values'}"
+        basis = f"failed before the work, and failed as expected with {noticed_of or 'changed values'}"
         return Grade(PROVEN, f"{basis}; {replayed}" if replayed else basis)
     if noticed is None and trusted:
-        return Grade(PROVEN, "failed before the work; trust: fast, so nobody asked what it notices")
+        return Grade(PROVEN, "failed before the work; trust: fast, so it was not run with changed values")
     unnoticed = "it does not notice changed values" if noticed is False else "by exit status alone"
     return Grade(CHECKED, f"it failed before the work; {not_asked or unnoticed}")

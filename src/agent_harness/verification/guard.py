@@ -1,8 +1,9 @@
-"""Rules on what a candidate changes of the files that decide about it, before anything of it is run.
+"""Rules on a candidate's changes to the files that decide about it, applied before any of its code runs.
 
-Protected files in, findings out; ``survey`` is the front door. A ``CRITICAL`` finding rejects. Which files decide,
-which are freed and in which words that is said is a ``ProtectedFiles``; ``protected_files`` makes it for each protocol.
-Paths are relative to the project. Source: features.md C54, features-scenarios.md S08; ``tasklist.md`` 11.5.
+``survey`` is the entry point: it compares the changes with the protected files and returns findings. A ``CRITICAL``
+finding rejects the candidate. ``ProtectedFiles`` lists the protected and released files and the wording of findings;
+``protected_files`` builds the list for each protocol. Paths are relative to the project. Source: features.md C54,
+features-scenarios.md S08; ``tasklist.md`` 11.5.
 """
 
 import os
@@ -27,12 +28,12 @@ from agent_harness.verification.runner_config import (
 )
 from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Finding
 
-ALLOWED_BY = "a task that is meant to change it names it in validation.may_change"
+ALLOWED_BY = "list it in validation.may_change if the task is meant to change it"
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
-"""Findings on files that a session, or an attempt, leaves alone unless a person has said that they may change."""
+"""Codes of findings on files that an agent must not change, unless the user has allowed changes."""
 
 ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
-"""These, and what is installed where tests run: what a person may allow when all else holds."""
+"""Codes of findings that the user may allow: those in ``PROTECTED``, and those on data and installed packages."""
 
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
@@ -42,28 +43,28 @@ _MOST_OF_CHECK = 50  # files in which expected values are changed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Words of a protocol for findings about changed files."""
+    """Wording of a protocol for findings on changed files."""
 
     check_code: str = "runner_config_changed"
-    check: str = "{} is not a session's to change: a command that checks the project runs or reads it, and {}"
+    check: str = "A session must not change {}: a command that checks the project runs or reads it, and {}"
     new_check: str = check
     environment: str = (
-        "{} is not a session's to change: it sets up, resets or looks after the environment of the tests, and {}"
+        "A session must not change {}: it sets up, resets or monitors the environment of the tests, and {}"
     )
-    given: str = "{} held tests before the feature was begun, and {}: more may be added to them"
-    support: str = "{} stands under tests that were there, and {}"
+    given: str = "{} contained tests before the feature was started, and {}; tests may only be added"
+    support: str = "{} is used by existing tests, and {}"
     allowed_by: str = ""  # what makes such a change a free one
     notes_allowed: bool = True  # what a person has allowed is told
 
     @property
     def end(self) -> str:
-        """Behind what a person may allow."""
+        """The end of a message about a change that the user may allow."""
         return f"; {self.allowed_by}" if self.allowed_by else "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedFiles:
-    """The tests that a session or an attempt was given, and the files that it must not change."""
+    """Tests given to a session or an attempt, and the files that it must not change."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -88,13 +89,13 @@ class ProtectedFiles:
     words: Words = field(default_factory=Words)
 
     def frees(self, path: str) -> bool:
-        """Return whether a person has said that this protected file may change."""
+        """Return True if the user has allowed changes to this protected file."""
         return matcher(tuple(self.may_change))(os.fsencode(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Findings of the rules, and the files that belong to the tests."""
+    """Findings of the rules, and the changed files that belong to the tests."""
 
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
@@ -111,28 +112,28 @@ class Survey:
 
 
 def is_read(path: str) -> bool:
-    """True for paths whose content the rules look at."""
+    """Return True if the rules read the content of this path."""
     pure = PurePosixPath(path)
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
 
 def decides(path: str, protection: ProtectedFiles) -> bool:
-    """Return whether the content of a file says something about the proof of one command."""
+    """Return True if the content of the file may affect the result of the check."""
     return protection.checks.loads(path) or is_read(path) or is_test_side(path, protection)
 
 
 def file_of(node: str) -> str:
-    """The file of a node id (``tests/test_a.py::test_x``)."""
+    """Return the file of a test's node id: ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
     return node.partition("::")[0].rstrip("/")
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """True when ``path`` is one of the files of these nodes, or lies in one of their folders."""
+    """Return True if ``path`` is the file of one of these node ids, or is in one of their folders."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Return whether a path, by its name, is one of the tests that judge, or what they stand on."""
+    """Return True if a path belongs, by its name, to the tests that judge the work or to their support files."""
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -141,7 +142,7 @@ def is_test_side(path: str, protection: ProtectedFiles) -> bool:
 
 
 def _above_or_below(path: str, tests: Collection[str]) -> bool:
-    """Return whether a file's folder lies above or below one of the places where tests are."""
+    """Return True if a file's folder is above or below a folder that contains tests."""
     if EVERYTHING in tests:
         return True
     folder = PurePosixPath(path).parent
@@ -151,7 +152,7 @@ def _above_or_below(path: str, tests: Collection[str]) -> bool:
 
 
 def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
-    """The findings on a candidate, and the classification of its changed files."""
+    """Return the findings on a candidate, and the classification of its changed files."""
     sides = {change.path: _Kind(change.path, changes, protection) for change in changes.files}
     moved = _moved(changes, sides, protection)
     judged = [change for change in changes.files if change.path not in moved]
@@ -168,7 +169,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
     out = [(change.path, reason) for change in side for reason in _reaching(change)]
     if out:
         where = sorted({path for path, _ in out})
-        message = f"{where[0]} does things beyond its own tests: {out[0][1]}"
+        message = f"{where[0]} has effects outside its own tests: {out[0][1]}"
         findings.append(Finding("test_reaches_out", IMPORTANT, message, {"files": where, "reasons": out[:20]}))
     return Survey(
         findings=tuple(findings),
@@ -184,7 +185,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Rules on a candidate of one item, by its protected files; ``later`` are those of the checks of other items."""
+    """Rules for one item's candidate. ``later`` has the protected files of other items' checks."""
 
     protection: ProtectedFiles
     tree: Tree  # of the base
@@ -193,15 +194,15 @@ class Guard:
 
     @property
     def own_tests(self) -> Collection[str]:
-        """Files and folders of the tests of this item."""
+        """The files and folders of this item's tests."""
         return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
-        """Return whether the rules look at the content of a file."""
+        """Return True if the rules read the content of this file."""
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
-        """Return the findings against the changes, and the side to which they belong."""
+        """Return the findings on the changes and the classification of the changed files."""
         found = survey(changes, self.protection)
         known = {each.data.get("path") for each in found.findings if each.severity == CRITICAL}
         more = survey(changes, self.later).findings if self.later else ()
@@ -209,42 +210,42 @@ class Guard:
         return replace(found, findings=(*found.findings, *others))
 
     def has_rule(self, path: str) -> bool:
-        """Return whether a changed path is judged by a rule of its own, or a person has said that it may change."""
+        """Return True if a changed path has its own rule, or if the user has allowed it to change."""
         protection = self.protection
         ruled = (protection.checks.files, protection.runner_files, protection.read, protection.story)
         return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
-        """Return whether a changed path is one of the tests of this item, or what they stand on."""
+        """Return True if a changed path belongs to the tests of this item or to their support files."""
         return (
             is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """The changed paths that a run on the code before takes from the candidate.
+        """Return the changed paths that a run on the base commit takes from the candidate.
 
-        Test files by their names as well: which of them a command runs is not always to be read from it.
+        Files with a test name are included too, because the command does not always show which tests it runs.
         """
         side = {*found.test_side, *self.new_checks(changes)}
         return [c.path for c in changes.files if c.path in side or is_test_file(c.path)]
 
     def new_checks(self, changes: CandidateChanges) -> set[str]:
-        """The scripts, makefiles and settings by which the command checks, and that the work has brought."""
+        """Return the scripts, makefiles and settings that the command uses and that the work added."""
         named = self.now.files if self.now and self.protection.alone else frozenset[str]()
         new = {c.path for c in changes.files if c.status == "A" and not c.link}
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return whether a file that the command names judges, by its name or by the requested goals."""
+        """Return True if a file that the command uses is a check, by its name or by the requested goals."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """The files of the check as the candidate has them, and unchanged data that it may compare with.
+        """Return the files of the check as in the candidate, and the unchanged data with which the check may compare.
 
-        Never files of the work: what is new counts where it is a test by its name, or a check that the command names.
-        Where the command names tests, no others are asked: those it does not run.
+        Files of the work are excluded. A new file is included only if its name marks a test, or if it is a check that
+        the command uses. If the command selects tests, the others are excluded, because the command does not run them.
         """
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
@@ -268,23 +269,25 @@ class Guard:
 
 
 def _speaks_of(texts: str, path: str) -> bool:
-    """Return whether a check names a file, or the folder in which it lies."""
+    """Return True if a check mentions a file or the folder of the file."""
     place = PurePosixPath(path)
     folder = place.parent.name
     return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def released_by(finding: Finding) -> list[str]:
-    """The paths that a person releases who allows what a finding is about."""
+    """Return the paths that the user releases by allowing a finding."""
     several = finding.data.get("paths")
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """The finding as it counts: a file may be released, and where nothing was judged yet no setting bends it."""
+    """Yield the finding with its final severity: lower if the user released the file, or if there were no tests to
+    protect.
+    """
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
-        told = replace(finding, severity=IMPORTANT, message=f"{finding.message} A person has allowed it.")
+        told = replace(finding, severity=IMPORTANT, message=f"{finding.message} The user has allowed this change.")
         yield from [told] if protection.words.notes_allowed else []
     elif finding.code == "runner_config_changed" and path not in changes.before and _begins(changes, protection):
         yield replace(finding, severity=IMPORTANT)
@@ -293,13 +296,15 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
-    """Return whether there was nothing yet that new settings of a runner could bend."""
+    """Return True if the base has no tests yet that new runner settings could affect."""
     known = changes.before & {*protection.tests} if protection.alone else changes.before
     return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield assertions that an older test file has lost: a person has allowed a changed test, but not its removal."""
+    """Yield findings on lost assertions in an older test file: the user allowed changes to the tests, not their
+    removal.
+    """
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
     if not is_older or before is None or after is None:
@@ -308,12 +313,14 @@ def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
         message = f"{change.path}::{name} can no longer fail, whatever the code does."
         yield Finding("test_emptied", CRITICAL, message, {"path": change.path, "test": name})
     for name in sources.weakened(before, after):
-        message = f"{change.path}::{name} asserts nothing any more; it fails only where what it runs raises."
+        message = (
+            f"{change.path}::{name} no longer asserts anything; it fails only if the code that it runs raises an error."
+        )
         yield Finding("test_weakened", IMPORTANT, message, {"path": change.path, "test": name})
 
 
 class _Kind:
-    """To which side a changed path belongs."""
+    """Classification of a changed path: own test, older test, support file, settings or product."""
 
     def __init__(self, path: str, changes: CandidateChanges, protection: ProtectedFiles) -> None:
         by_name = is_test_side(path, protection)
@@ -339,24 +346,24 @@ class _Kind:
 
 
 def _holds_files(path: str, paths: Collection[str]) -> bool:
-    """Return whether the folder of a path has files, at any depth."""
+    """Return True if the folder of a path contains files, at any depth."""
     return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
 
 
 def _module_names(path: str) -> set[str]:
-    """The dotted names by which a Python file can be imported, from any folder above it."""
+    """Return the dotted names by which a Python file can be imported, from any folder above it."""
     parts = PurePosixPath(path).with_suffix("").parts if path.endswith(".py") else ()
     parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
     return {".".join(parts[at:]) for at in range(len(parts))}
 
 
 def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """The findings on one changed path."""
+    """Yield the findings on one changed path."""
     if protection.python and (why := shadows(change, changes, protection.import_roots)):
-        message = f"{change.path} is not accepted: {why}; another name avoids this."
+        message = f"{change.path} is not accepted: {why}. Use another file name."
         yield Finding("shadowing_file", CRITICAL, message, {"path": change.path, "reason": why})
     if change.leads_out and not (kind.test_side or kind.config or change.path in protection.checks.files):
-        message = f"{change.path} is not accepted: it is a link to {change.leads_out}, outside of the repository."
+        message = f"{change.path} is not accepted: it is a symbolic link to {change.leads_out}, outside the repository."
         yield Finding("link_leads_out", CRITICAL, message, {"path": change.path})
     if loaded := _of_commands(change, kind, protection):
         yield loaded
@@ -373,7 +380,7 @@ def _judge(change: FileChange, kind: _Kind, changes: CandidateChanges, protectio
 
 
 def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """The findings on a changed test, or on what tests stand on."""
+    """Yield the findings on a changed test or test support file."""
     if not kind.own and change.path.endswith(".py") and _picks_tests(change.after) and not _picks_tests(change.before):
         yield _config(change, "it defines load_tests, which picks the tests that run", protection)
     elif kind.shared:
@@ -387,13 +394,13 @@ def _of_tests(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> It
 
 
 def _picks_tests(source: bytes | None) -> bool:
-    """Return whether a module has the function that unittest asks for the tests to run."""
+    """Return True if a module defines ``load_tests``, with which unittest selects tests."""
     tree = sources.parse(source)
     return tree is not None and any("load_tests" in sources.bound(statement) for statement in tree.body)
 
 
 def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Finding | None:
-    """Return the finding on a change of a file that commands name, run or read; Python tests aside."""
+    """Return the finding on a changed file that commands run or read; None for Python tests and allowed changes."""
     if change.path in protection.runner_files:
         return _config(change, "a test command runs it", protection)
     if kind.own or (kind.test and change.path.endswith(".py")):
@@ -409,17 +416,17 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """The findings on a changed path of the product, which may be data of older tests or hold some."""
+    """Yield the findings on a changed product file, which older tests may read or which may contain doctests."""
     yield from product_findings(change, protection)
     if kind.read:
-        message = f"{change.path} changed, which older tests read; they were run with the version before, too."
+        message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
     if change.path in protection.examples:
         yield from _examples(change, protection.examples[change.path])
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Older test files that are the same under another path; none where they are too many to be shown to be run."""
+    """Return the older test files that only moved, by old path; empty if there are too many to verify."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     found = moved_tests(changes, (*protection.protected, *protection.test_files, *named, *protection.checks.files))
     found = {old: new for old, new in found.items() if sides[new].test_side}
@@ -427,9 +434,9 @@ def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: Pr
 
 
 def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
-    """Older test files that are gone, each with the new one that says the same, by their paths.
+    """Return the deleted older test files, each with the new file of equal content, as old path to new path.
 
-    Those that somebody names, by these nodes, stay where they are named.
+    Files that are listed in ``named`` are not accepted as moved.
     """
     gone = [c for c in changes.files if c.status == "D" and c.path.endswith(".py")]
     new = [c for c in changes.files if c.status == "A" and c.path.endswith(".py") and not c.link]
@@ -449,14 +456,12 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
 
 
 def test_moved(old: str, new: str) -> Finding:
-    """The note that an older test file has another path now."""
-    return Finding("test_moved", IMPORTANT, f"{old} is {new} now.", {"path": new})
+    """Return the finding that an older test file has moved to another path."""
+    return Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new})
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return whether moved tests could find this new file where they found another one before, and it says something
-    else.
-    """
+    """Return True if moved tests could load a new support file instead of an older file with an equal name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -469,7 +474,7 @@ def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateCh
 
 
 def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
-    """Return whether an older test file, not of this feature, says more than it said, and all that it said."""
+    """Return True if an older test file of another feature only gained tests."""
     if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
         return False
     return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
@@ -488,45 +493,48 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """A file that also holds tests of features that pass already: only additions and the own tests may differ."""
+    """Yield the findings on a file that also contains tests of verified features: only additions and own tests may
+    differ.
+    """
     if change.status == "A":
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:
-        yield _protected(change, f"{change.path} also holds tests of verified features and can no longer be read.")
+        yield _protected(change, f"{change.path} also contains tests of verified features and can no longer be parsed.")
         return
     own = {node.partition("::")[2].split("[")[0] for node in protection.test_files if file_of(node) == change.path}
     reasons = sources.changed(before, after, free=own - {""})
     if reasons:
-        message = f"{change.path} also holds tests of verified features, and {', '.join(reasons[:5])} changed."
+        message = f"{change.path} also contains tests of verified features, and {', '.join(reasons[:5])} changed."
         yield _protected(change, message, reasons)
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """A test, or what it stands on, in which somebody has said before what is asked for: it may ask for more."""
+    """Yield the findings on a test that was given with the item, or on its support file: tests may only be added."""
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
 
 
 def _support(change: FileChange) -> Iterator[Finding]:
-    """Yield findings about files that older tests depend on: Python may only gain code; other files are restored and
-    named.
+    """Yield the findings on a changed support file of older tests.
+
+    Python files may only gain code. For other files, older tests run with the base version, and a finding says so.
     """
     if PurePosixPath(change.path).suffix != ".py":
-        message = f"{change.path} changed; older tests were run with the version before."
+        message = f"{change.path} changed; older tests ran with its base version."
         yield Finding("test_support_changed", IMPORTANT, message, {"path": change.path})
         return
     before, after = sources.parse(change.before), sources.parse(change.after)
     if change.link or before is None or after is None:
-        yield _protected(change, f"{change.path} stands under older tests and can no longer be read.")
+        yield _protected(change, f"{change.path} is used by older tests and can no longer be parsed.")
     elif reasons := sources.changed(before, after):
-        message = f"{change.path} stands under older tests, and {', '.join(reasons[:5])} changed."
+        message = f"{change.path} is used by older tests, and {', '.join(reasons[:5])} changed."
         yield _protected(change, message, reasons)
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """The examples of a documentation that pass: more may follow, what they say may not change."""
+    """Yield the findings on changed doctest examples: examples that passed must not change, new ones may follow."""
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -534,12 +542,12 @@ def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
 
 
 def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding:
-    message = f"{change.path} steers the test runner and may not change in a session: {why}{protection.words.end}"
+    message = f"{change.path} configures the test runner and must not change in a session: {why}{protection.words.end}"
     return Finding("runner_config_changed", CRITICAL, message, {"path": change.path, "reason": why})
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the parts of a changed ``conftest.py`` beyond plain imports, fixtures, helpers and constants (C54)."""
+    """Yield the findings on a changed ``conftest.py`` beyond plain imports, fixtures, helpers and constants (C54)."""
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return
@@ -556,7 +564,7 @@ def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 
 
 def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the effects of a change of a test runner's settings (C54)."""
+    """Yield the findings on changed test runner settings (C54)."""
     if change.link:
         yield _config(change, "it is a link", protection)
         return
@@ -566,9 +574,14 @@ def settings_findings(change: FileChange, protection: ProtectedFiles) -> Iterato
 
 
 def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Product code that can tell whether it is being tested is worth a person's look."""
+    """Yield the findings on compiled files, and on product code that can detect a test runner."""
     if PurePosixPath(change.path).suffix == ".pyc":
-        yield Finding("compiled_file", WARN, f"{change.path} is compiled code; it was left out.", {"path": change.path})
+        yield Finding(
+            "compiled_file",
+            WARN,
+            f"{change.path} is compiled code and was omitted from the checkout.",
+            {"path": change.path},
+        )
     if change.after is None or not change.path.endswith(".py"):
         return
     new = {m.decode() for m in _KNOWS_TESTS.findall(change.after)} - {
@@ -576,7 +589,7 @@ def product_findings(change: FileChange, protection: ProtectedFiles) -> Iterator
     }
     if new:
         names, ends = sorted(new), protection.alone and "os._exit" in new  # its status is then the one that it likes
-        message = f"{change.path} knows about the test runner or ends the process by itself: {', '.join(names)}"
+        message = f"{change.path} can detect the test runner or ends the process itself: {', '.join(names)}"
         facts = {"path": change.path, "names": names}
         message += protection.words.end if ends else "."
         yield Finding("product_knows_tests", CRITICAL if ends else IMPORTANT, message, facts)
@@ -593,7 +606,7 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield findings on the tests of this session: plugins that they load, and tests without an assertion."""
+    """Yield the findings on the session's own tests: loaded plugins, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():
@@ -609,13 +622,19 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Of files that were opened, each with the file whose code did it, those that tests read and that are not tests."""
+    """Return the opened files that test code read and that are not tests.
+
+    ``opened`` has pairs of an opened path and the file whose code opened it.
+    """
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
     return sorted({path for path, _ in rows if not is_test_side(path, everywhere)})
 
 
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
-    """Of files that were opened, those that code opened which is none of tests."""
+    """Return the opened files that product code read.
+
+    ``opened`` has pairs of an opened path and the file whose code opened it.
+    """
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

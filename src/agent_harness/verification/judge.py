@@ -1,9 +1,16 @@
-"""Judges a candidate commit: did the work really pass, and did nothing that passed before stop passing?
+"""Verdict on a candidate commit: decides if the work really passes, and if all tests that passed before still pass.
 
-One order of stages for every kind of item: the guard, the item's own check, the whole suite where there is one, the
-check on the code before, whether the check notices, calls of the work outside of tests, lint. The first stage that
-rejects ends it. In the suite the tests of the base judge the candidate's code; on the code before, the candidate's
-tests judge the code of the base. Source: features.md section O, C54, C55, C61, C62; ``tasklist.md`` 11.5.
+The stages run in this order; the first stage that rejects the candidate is the last:
+
+* the rules on protected files
+* the item's own check
+* the whole suite, if there is one: the base commit's tests run on the candidate's code
+* the check on the base commit: the candidate's tests run on the base commit's code
+* the check with changed expected values, and on broken work
+* recorded calls of the work, repeated outside tests
+* the linter, if there is one
+
+Source: features.md section O, C54, C55, C61, C62; ``tasklist.md`` 11.5.
 """
 
 import re
@@ -58,10 +65,11 @@ def judge(
     on_step: Step | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on a claim in a project whose runner reports tests; ``git.root`` is the project.
+    """Return the verdict on a session's work in a project whose test runner reports test ids; ``git.root`` is the
+    project.
 
-    ``on_step`` hears (step, "started" | "passed" | "warned" | "failed", its run where it has one). Raises
-    ``Interrupted`` when ``stop`` says so.
+    ``on_step`` is called with the step, its state ("started", "passed", "warned" or "failed"), and its run or None.
+    Raise ``Interrupted`` if ``stop`` returns True.
     """
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
@@ -116,11 +124,11 @@ def judge_command(
     remembered: Remembered | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """The verdict on ``candidate`` by any shell command; ``base`` is a commit of the tree at the claim.
+    """Return the verdict of a shell command on ``candidate``; ``base`` is a commit of the tree at the claim.
 
-    ``git.root`` is the project, where the command runs. ``remembered`` holds what is known of the code before. ``stop``
-    is asked ten times a second while a command runs. Raises ``Refused`` when there is no place for a checkout, and
-    ``GitFailed`` when a commit cannot be read.
+    The command runs in ``git.root``, the project. ``remembered`` has earlier results on base commits. ``stop`` is
+    called ten times a second while a command runs. Raises ``Refused`` if no folder for a checkout is available, and
+    ``GitFailed`` if a commit cannot be read.
     """
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
@@ -130,7 +138,7 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """Return the findings against a candidate before anything of it runs."""
+    """Return the findings on a candidate from the rules on protected files alone; nothing is run."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -138,10 +146,11 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """The verdict on a command that has passed in its folder, by its runs in a checkout.
+    """Return the verdict on a command that has passed in the project folder, from further runs in a checkout.
 
-    What rejects is a run that is not believed, tests that were skipped, a check that cannot fail. One that fails in a
-    checkout lacks what no commit holds: that rejects nothing, and ``proof`` tells of it.
+    The candidate is rejected if a run is not trusted, if tests were skipped, or if the check cannot fail. A command
+    that fails only in the checkout needs files that are in no commit: such a failure does not reject, and is in
+    ``proof``.
     """
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
@@ -153,9 +162,9 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Runs the command in a checkout of a commit, and compares it with nothing: what it proves was agreed on before.
+    """Run the command in a checkout of a commit and return the verdict, without any comparison to a base commit.
 
-    Raises as ``judge_command``.
+    Raises the same exceptions as ``judge_command``.
     """
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check.alone, (commit, commit), stop)
@@ -174,7 +183,7 @@ def run_on_older_code(
     environment: RunEnvironment,
     timeout_seconds: float = 1800.0,
 ) -> Run:
-    """The candidate's tests, and what they stand on, on the code of an older commit."""
+    """Run the candidate's tests, with their support files, on the code of an older commit and return the run."""
     with git.objects() as objects:
         changes = between(git, objects, code, candidate, wanted=lambda _: False)
     side = survey(changes, ProtectedFiles(test_files=frozenset(test_files))).test_side
@@ -224,7 +233,7 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the files of the candidate that the command names, with the contents of new checks of the work."""
+    """Return the guard and the changes, extended by the checks that the work added and that the command uses."""
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -240,7 +249,7 @@ def _named_now(
 
 
 def _walk(case: Case, stages: Sequence[Stage]) -> None:
-    """One stage after the other, until one rejects."""
+    """Run the stages in order until one of them rejects the candidate."""
     for stage in stages:
         try:
             stage(case)
@@ -253,29 +262,29 @@ def _walk(case: Case, stages: Sequence[Stage]) -> None:
 
 
 def _damaged(error: HarnessError) -> Finding:
-    """A commit that holds what it does not name can be given to nobody."""
+    """Return the finding for a commit that cannot be read or does not match its object ids."""
     return Finding("damaged_commit", CRITICAL, f"The commit cannot be read: {error.message}.", {})
 
 
 def _rules(case: Case) -> None:
-    """Note changes of the candidate in the files that decide, and changes around the interpreter."""
+    """Add the findings on changes to protected files and to installed packages."""
     with case.step("guard"):
         found = case.survey = case.guard.survey(case.changes)
         case.findings += [*case.runner.look_around(), *found.findings]
         if case.runner.by_exit_status:
             return
         if not case.runner.has_checkouts:
-            case.find("not_isolated", "The tests ran in the project's folder, not on the commit alone")
+            case.find("not_isolated", "The tests ran in the project's folder, not in a checkout of the commit")
         elif case.changes.submodules:
             where = sorted(case.changes.submodules)
             case.find("submodules_empty", f"Submodules were empty folders in the checkout: {where[0]}", paths=where)
         if case.suite and (taken := sorted(n for n in case.baseline if n.partition("[")[0] in found.gained)):
-            message = f"The session takes the place of {listed(taken)}, which does not belong to its feature"
+            message = f"The session replaces tests of other features: {listed(taken)}"
             case.find("protected_test_changed", message, path=file_of(taken[0]), reasons=taken)
 
 
 def _prove(case: Case) -> None:
-    """The item's own check passes on the candidate; calls that it makes of the work are noted."""
+    """Run the item's own check on the candidate, record its calls to the work, and add a finding if it fails."""
     command, runner = case.proof, case.runner
     if command is None:
         return
@@ -300,7 +309,9 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Tests that a run without a report left out, where no file of the check, and no other test, speaks of it."""
+    """Return a finding if the run reports skipped tests although no file of the check, and no other test, mentions
+    skipping.
+    """
     is_asked = case.runner.by_exit_status and run.report is None
     line = left_out(run.output) if is_asked else ""
     files = case.guard.check_files(case.changes)[0] if line else {}
@@ -309,14 +320,14 @@ def _left_out(case: Case, run: Run) -> Told | None:
     texts = (*files.values(), *(case.tree.read(path) or b"" for path in beside if files))
     if not files or any(map(_LEAVING_OUT.search, texts)):
         return None
-    message = f"Not all of its tests ran ({line}), and no test speaks of that: only a mark on a test may skip it"
+    message = (
+        f"Not all tests of the command ran ({line}), and no test mentions skipping: only a mark on a test may skip it"
+    )
     return Told("proof_failed", message, {"failing": [line]})
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Return whether the check passes with what came with the work: plugins of pytest, and files in folders that are
-    lent.
-    """
+    """Return True if the check passes with the pytest plugins and linked files that were added during the work."""
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()
@@ -326,39 +337,48 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """A test file that moved to where the check does not run its tests: it passes also while they all fail."""
+    """Add a finding if a test file moved to a path where the check does not run its tests.
+
+    The check is run with the moved tests made to fail. If the check still passes, the check does not run the moved
+    tests.
+    """
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
         failing = Edits({new: with_failing_tests(texts[new] or b"")})
         terms = RunAsked(seconds=case.strictness.timeout_seconds, overlays=(failing,), plain=True)
         run = case.part(command, terms)
         if run.exit_code == 0 or run.stopped:
-            message = f"{old} is {new} now, and the command does not run its tests there: it passes while they fail"
+            message = (
+                f"{old} was moved to {new}, where the command does not run its tests: it passes although they fail"
+            )
             case.find("protected_test_changed", message, path=old, reasons=[])
             return
 
 
 def _before(case: Case) -> None:
-    """The check does not pass on the code before: with the candidate's tests, also those that are new."""
+    """Run the check, with the candidate's tests, on the base commit, and add a finding if it passes there."""
     runner = case.runner
     if case.proof is None or case.strictness.requires_red == OFF:
         return
     if not runner.has_checkouts:
-        case.find("red_proof_skipped", "In place, the tests cannot be run on the code before")
+        case.find("red_proof_skipped", "In the project's folder, the tests cannot be run on the base commit")
         return
     with case.step("red"):
         case.red_before, proven = _asked_before(case, case.proof)
         if case.red_before == GREEN:
             if runner.by_exit_status:
-                message = "The command passed on the code before as well: that it passes now proves nothing"
+                message = "The command already passed on the base commit, so passing now proves nothing"
                 case.find("green_before", message)
             else:
-                message = "The feature's tests also pass on the code before the session; they prove nothing"
+                message = "The feature's tests also pass on the base commit, so they prove nothing"
                 case.find("proof_not_red", message, tests=proven)
 
 
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
-    """RED, GREEN or NOT_RUN, from the record or by a run, and the tests that pass now."""
+    """Return the check's result on the base commit (RED, GREEN or NOT_RUN) and the tests that pass on the candidate.
+
+    The result comes from the record of earlier runs if possible.
+    """
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
     before, now = (case.objects.tree_of(commit) for commit in (case.base, case.candidate))
@@ -378,7 +398,7 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 
 
 def _style(case: Case) -> None:
-    """The linter's exit status; a linter that is not there is named and rejects nothing (C55)."""
+    """Run the linter and add a finding if it fails. A missing linter causes a finding, but never a rejection (C55)."""
     if case.lint is None:
         return
     with case.step("lint"):

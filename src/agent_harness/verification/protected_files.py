@@ -1,6 +1,7 @@
-"""The protected files of each protocol: which files decide about an item, as the base says it and never the candidate.
+"""Protected files of each protocol: the files that decide about an item, as of the base commit, never the candidate.
 
-``of_session`` is that of a feature; ``of_command`` that of any command, for task lists and long tasks.
+``of_session`` returns the protected files of a feature, ``of_command`` those of any command, for task lists and long
+tasks.
 """
 
 import posixpath
@@ -26,16 +27,18 @@ _MOST_OTHERS = 200
 
 
 def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files of a tree that several commands name or load.
+    """Return the files of a tree that several commands mention or load.
 
-    ``sets_up``: they set up the environment of the work, and prove nothing.
+    ``sets_up``: the commands set up the environment of the work, and prove nothing.
     """
     return joined([named_by(each, tree, sets_up=sets_up) for each in dict.fromkeys(commands)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """The work of a session on a feature, and what is known before it is judged; a command of None is left out."""
+    """Work of a session on a feature, with the facts that are known before verification. A command of None is not
+    run.
+    """
 
     base: str  # the last accepted commit
     candidate: str
@@ -55,7 +58,7 @@ class SessionClaim:
 
     @property
     def commands(self) -> list[str]:
-        """Return what runs tests."""
+        """The commands of the session that run tests."""
         return [command for command in (self.proof, self.suite) if command]
 
 
@@ -68,7 +71,7 @@ def of_session(
     environment: Named,
     import_roots: Iterable[str],
 ) -> ProtectedFiles:
-    """Return the protected files of a session."""
+    """Return the protected files for a session on a feature."""
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
@@ -100,9 +103,9 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that a command proves.
+    """Return the protected files of an item that is proven by a command.
 
-    ``named`` are the files that the command names or loads; ``item`` is the text of the item.
+    ``named`` are the files that the command mentions or loads. ``item`` is the phrase for the item in messages.
     """
     is_python = named.python or any("pytest" in text for text in named.texts)
     return ProtectedFiles(
@@ -116,10 +119,10 @@ def of_command(
         most_moved=_MOST_MOVED if follows_moves else 0,
         words=Words(
             check_code="check_changed",
-            check=f"{{}} proves {item} and was there before it began, but {{}}",
+            check=f"{{}} proves {item} and existed before the work began, but {{}}",
             new_check="{} is new, and {}",
-            given=f"{{}} holds tests of {item} and was there before it began, but {{}}",
-            support=f"{{}} stands under the tests of {item} and was there before it began, but {{}}",
+            given=f"{{}} contains tests of {item} and existed before the work began, but {{}}",
+            support=f"{{}} is used by the tests of {item} and existed before the work began, but {{}}",
             allowed_by=ALLOWED_BY,
             notes_allowed=False,
         ),
@@ -127,7 +130,7 @@ def of_command(
 
 
 def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str], asked: str) -> ProtectedFiles | None:
-    """Return the protected files of the checks of other items; ``None`` if there are none."""
+    """Return the protected files of other items' checks; ``None`` if there are no such checks."""
     named = behind(commands[:_MOST_OTHERS], tree)
     item = "another task of the list"
     protection = of_command(tree, named, may_change=may_change, asked=asked, item=item)
@@ -135,7 +138,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return how the base runs its tests: settings, conftests, plugins and import folders."""
+    """Return how the tests of the base commit are run: settings, conftests, plugins and import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -154,7 +157,7 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
 
 
 def _of_pytest(texts: Iterable[str]) -> list[str]:
-    """The commands among these texts that speak of pytest, or that stand alone."""
+    """Return the commands in these texts that mention pytest, or that are the only command of their text."""
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
 
@@ -173,7 +176,7 @@ def _python_paths(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _search_paths(texts: Iterable[str]) -> list[str]:
-    """The folders of the project that commands put on the search path for modules."""
+    """Return the project folders that commands add to the module search path."""
     entries = [entry for text in texts for value in _IMPORTS.findall(text) for entry in value.strip("'\"").split(":")]
     return [entry for entry in entries if entry and "$" not in entry and not entry.startswith("/")]
 
@@ -181,7 +184,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that hold known tests, and the names of known doctests by file."""
+    """Return the changed files that contain known tests, and the names of known doctests by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:
@@ -200,12 +203,12 @@ def _by_ids(
 
 
 def _clean(node: str) -> str:
-    """A node id whose file is written as git writes it."""
+    """Return a node id with its file path normalized as in git."""
     file, colons, name = node.partition("::")
     return posixpath.normpath(file) + colons + name
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Files of the project that are words of the commands, other than tests."""
+    """Return the project files other than tests that are arguments of the commands."""
     named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

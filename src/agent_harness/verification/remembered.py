@@ -1,4 +1,4 @@
-"""Results of commands on the code before, so that each command runs there once."""
+"""Store for results of checks on base commits, so that each check runs there only once."""
 
 import hashlib
 import os
@@ -12,22 +12,22 @@ _MOST_KEPT = 1000  # answers kept, the newest
 
 
 class Remembered:
-    """Answers by tree and command, in one file outside the project; ``None`` as its path remembers nothing.
+    """Check results by tree and command, in one file outside the project. With ``None`` as path, nothing is stored.
 
-    A record that is lost or was altered costs a run, or at worst a wrong remark: it decides nothing alone unless
-    ``requires_red`` says ``reject``.
+    A lost or altered record costs a run, or at worst causes a wrong warning. A record can reject work only if
+    ``requires_red`` is ``reject``.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = os.fspath(path) if path else None
 
     def get(self, tree: str, folder: str, command: str) -> str | None:
-        """``RED`` or ``GREEN`` as it was found before."""
+        """Return the stored result of the command on this tree, ``RED`` or ``GREEN``; None if there is none."""
         found = self._read().get(_key(tree, folder, command))
         return found if found in (RED, GREEN) else None
 
     def put(self, tree: str, folder: str, command: str, answer: str) -> None:
-        """Remembers an answer; a folder that cannot be written is passed over."""
+        """Store the result of a command on a tree. A write error is ignored."""
         if self._path is None:
             return
         known = self._read()

@@ -1,8 +1,8 @@
-"""Files that are tests or steer a test runner, and which changes to the latter cannot bend a result.
+"""Recognition of test files and test runner settings, and rules for which changes to the settings are harmless.
 
-Also new files that would be taken for a part of the interpreter, of the test runner, or for another module; a module of
-that name that was there before is the project's own affair. Rules for ``guard.py``: base and candidate content in, a
-reason or ``None`` out (C54).
+The rules also find new files that would be imported instead of a module of the interpreter, the test runner or the
+project. A module that existed before is not reported. Each rule compares the base and candidate content, and returns a
+reason or ``None``; ``guard.py`` uses the rules (C54).
 """
 
 import configparser
@@ -41,7 +41,7 @@ _OTHER_RUNNERS = (
 )
 _ENCODING = b"working-tree-encoding"
 _NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
-"""Settings of npm that decide what a script of a package runs, or how."""
+"""npm settings that affect which program a package script runs, or how."""
 _PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
@@ -60,24 +60,26 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """A file that test runners collect by its name, or by its folder: ``__tests__``, and ``tests`` of Rust."""
+    """Return True if test runners collect the file by its name, or by its folder (``__tests__``, or ``tests`` in
+    Rust).
+    """
     pure = PurePosixPath(path)
     by_folder = "__tests__" in pure.parts or (pure.suffix == ".rs" and pure.parent.name == "tests")
     return by_folder or any(fnmatch(pure.name, pattern) for pattern in _TEST_NAMES)
 
 
 def in_test_folder(path: str) -> bool:
-    """A file in a folder of tests, at any depth."""
+    """Return True if the file is in a folder for tests, at any depth."""
     return not TEST_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def is_conftest(path: str) -> bool:
-    """A ``conftest.py`` at any depth; case does not matter on some file systems."""
+    """Return True if the file is a ``conftest.py``, in any folder and in upper or lower case."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
 def is_runner_config(path: str) -> bool:
-    """A file whose content can change which tests run and what counts as passed."""
+    """Return True if the content of the file can change which tests run, or which results count as passed."""
     name = PurePosixPath(path).name.lower()
     return (
         name in _INI_FILES
@@ -89,12 +91,10 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why this change of a runner's configuration is not accepted, or ``None``; the content ``None`` means no
-    file.
-    """
+    """Return why a change to test runner settings is not accepted, or ``None``. A content of ``None`` means no file."""
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
-        return "it decides alone which settings count"
+        return "it decides which settings file pytest uses"
     if name in _INI_FILES or name in _TOML_FILES:
         old, new = settings(path, before), settings(path, after)
         if new is None or old is None:
@@ -105,7 +105,7 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
     if name == ".gitattributes":  # a checkout in another encoding is another text
         return "it sets an encoding" if _ENCODING in (after or b"") and _ENCODING not in (before or b"") else None
     if name not in (".npmrc", "package.json"):
-        return "it steers a test runner"
+        return "it configures a test runner"
     old, new = (_set_by_npm(text) if name == ".npmrc" else _package(text) for text in (before, after))
     members = {*old, *new} if name == ".npmrc" else _PACKAGE_MEMBERS
     keys = sorted(key for key in members if old.get(key) != new.get(key))
@@ -113,12 +113,12 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
-    """The settings of npm by which a script runs otherwise, and their values."""
+    """Return the npm settings that affect how scripts run, with their values."""
     return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
 def _only_stricter(key: str, before: object, after: object) -> bool:
-    """True when this change of an option can only make more tests fail."""
+    """Return True if this change of an option can only make more tests fail."""
     if key in _STRICT_SWITCHES:
         return str(after).lower() in _ON
     old, new = _entries(key, before), _entries(key, after)
@@ -133,7 +133,7 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
 
 
 def _entries(key: str, value: object) -> list[str]:
-    """The entries of an option that is a list, in any of the ways in which it is written."""
+    """Return the entries of a list option in any of its notations."""
     if isinstance(value, list):
         return [str(each) for each in value]
     text = value if isinstance(value, str) else ""
@@ -141,13 +141,13 @@ def _entries(key: str, value: object) -> list[str]:
 
 
 def decides(path: PurePath | str, content: bytes | None) -> bool:
-    """True for a file that pytest takes as its settings, and then looks no further."""
+    """Return True if pytest uses this file as its settings file and ignores later candidates."""
     name = PurePath(path).name.lower()
     return content is not None and (name in _OWN_FILES or settings(name, content) != {})
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """The options for pytest in a file; ``None`` when it cannot be read, empty when it has none."""
+    """Return the pytest options in a file; ``None`` if the file cannot be read, empty if there are no options."""
     if content is None:
         return {}
     name = PurePosixPath(path).name.lower()
@@ -190,7 +190,9 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed path hides a part of the interpreter or the runner; ``roots`` are folders of imports."""
+    """Return why a changed file hides a module of the interpreter or the runner, or None. ``roots`` are import
+    folders.
+    """
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
         return why if change.status == "A" or _started_from(pure, change.before or b"\0") is None else None
@@ -204,12 +206,12 @@ def _takes_place(
     if not module or _was_there(folder, module, changes.before):
         return None
     if module in _RUNNER_MODULES and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module}, which runs the tests"
+        return f"it replaces {module}, which runs the tests"
     if module in sys.stdlib_module_names and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module} of the standard library"
+        return f"it replaces the standard library module {module}"
     mutant = next((root for root in roots if root != folder and _was_there(root, module, changes.before)), None)
     if mutant is not None and _is_import_root(folder, roots, changes):
-        return f"it takes the place of {module} in {mutant or 'the top folder'}"
+        return f"it replaces {module} in {mutant or 'the top folder'}"
     return None
 
 
@@ -225,7 +227,9 @@ def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
 
 
 def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
-    """The folder from which a path would be imported, and the module that it defines; no module is empty."""
+    """Return the folder from which a path is importable, and the module name; two empty texts if it is not
+    importable.
+    """
     name, suffix = pure.name.split(".")[0], pure.suffix
     if pure.name == "__init__.py":
         return _folder(pure.parent), pure.parent.name
@@ -244,7 +248,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
 
 
 def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
-    """A folder on the path of imports: a known one, or one that pytest puts there because tests lie in it."""
+    """Return True if the folder is on the import path: a known one, or a test folder that pytest adds."""
     if folder in roots:
         return True
     paths = changes.before | changes.after
@@ -255,7 +259,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """The first folder above a test file that is not a package."""
+    """Return the first folder above a test file that is not a package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

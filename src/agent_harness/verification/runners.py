@@ -1,7 +1,7 @@
-"""Runners of an item's check on a commit: test runners that report ids, and any other command.
+"""Runners for an item's check on a commit: test runners that report test ids, and the base class of all runners.
 
-``Runner`` is what a judgement asks; ``TestRunner`` starts what was resolved before the agent started. Any other
-command has its runner in ``command.runner``.
+``TestRunner`` starts programs that were resolved before the agent started. ``command.runner`` has the runner for any
+other command.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
 
 
 class Told(NamedTuple):
-    """Statement of a runner about a run, as the parts of a finding."""
+    """Statement of a runner about a run, with the code, message and data of a finding."""
 
     code: str
     message: str
@@ -37,105 +37,110 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Runner of a judgement's commands on commits; it also reads the end of a run of its check."""
+    """Base class of runners: run commands on commits, and interpret the results of the check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
     tests = "The feature's tests"
     item = "feature"
     passes_only = "The feature's tests pass only"
-    allowed_by = "a person says that it may be loaded"
+    allowed_by = "ask the user to allow it"
     ends_with = "."  # of messages that are not part of a line
     in_place = False  # the check is run in the project's folder
     has_checkouts = True  # other commits, and sabotaged versions, can be asked
-    by_exit_status = False  # on the code before only the exit status counts
+    by_exit_status = False  # on the base commit only the exit status counts
 
     watches = True  # whether it may see single tests and calls
 
     def look_around(self) -> list[Finding]:
-        """Return findings about the environment of its runs that changed during the work."""
+        """Return findings on changes in the runner's environment during the work."""
         return []
 
     @abstractmethod
     def place(
         self, commit: str, overlays: Sequence[Overlay | Edits] = (), *, neutral: bool = False
     ) -> AbstractContextManager[Checkout]:
-        """Return the folder in which commands run on a commit, as a context manager."""
+        """Return a context manager for the folder in which commands run on a commit."""
 
     @abstractmethod
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """One run in a place that is there."""
+        """Run a command in an existing checkout."""
 
     def run(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """One run in a place of its own."""
+        """Run a command in a new checkout of the commit."""
         with self.place(commit, terms.overlays) as checkout:
             return self.start(checkout, command, terms)
 
     def prove(self, commit: str, command: str, terms: RunAsked) -> Run:
-        """The check on the candidate, with the files of the commit that it has rewritten."""
+        """Run the check on the candidate, and record which files of the commit the run changed."""
         with self.place(commit, terms.overlays) as checkout:
             return replace(self.start(checkout, command, terms), rewritten=checkout.rewritten())
 
     @abstractmethod
     def passed(self, run: Run) -> bool:
-        """Return whether a run of the check can be believed, and passed."""
+        """Return True if a run of the check can be trusted and passed."""
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """Return what to report of a failed check, beside its output."""
+        """Return the finding to report for a failed check, besides its output, or None."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return the finding against a check that passed."""
+        """Return the finding on a check that passed but is not sufficient, or None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """The files of the tests with these ids."""
+        """Return the files of the tests with these ids."""
         return {file_of(node) for node in nodes}
 
     @abstractmethod
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
-        """Return whether the check passes on the code before; ``proven`` are the tests that pass now."""
+        """Return True if the check passes on the base commit. ``proven`` are the tests that pass on the candidate."""
 
     @property
     @abstractmethod
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The plugins of pytest that came with the work and are not loaded, and the files that bring them."""
+        """The pytest plugins that were installed during the work and are not loaded, and the files that install
+        them.
+        """
 
     @property
     @abstractmethod
     def left_out(self) -> Sequence[str]:
-        """Files that came into folders which are lent, and that checkouts of the work do not have."""
+        """The files that appeared in linked folders during the work, and that checkouts omit."""
 
     @abstractmethod
     def with_what_came(self) -> Self:
-        """The same with these plugins and files."""
+        """Return a runner that loads the plugins and files that were added during the work."""
 
     # ---- for calls that are made again in a plain program --------------------------------------------------------
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """The interpreter of a command that ``said`` which one it is; nothing where it is not to be trusted."""
+        """Return the Python interpreter of a command, or an empty text if it cannot be trusted.
+
+        ``said`` is the interpreter that the command itself reported.
+        """
 
     @abstractmethod
     def plain_variables(self, checkout: Checkout) -> Mapping[str, str]:
-        """The variables of a person's program in this place."""
+        """Return the environment variables for a user's program in this checkout."""
 
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """The folders of the project from which its environments import, before any setting of a runner."""
+        """The project folders from which its environments import modules, without settings of a test runner."""
 
     @abstractmethod
     def imports(self, checkout: Checkout) -> list[str]:
-        """The folders from which the project's modules are imported there."""
+        """Return the folders from which the project's modules are imported in this checkout."""
 
     @abstractmethod
     def access(self, checkout: Checkout) -> FolderAccess:
-        """Return the folders that a program there may change."""
+        """Return the folders that a program in this checkout may change."""
 
 
 class TestRunner(Runner):
-    """Commands of a project whose runner reports the ids of its tests."""
+    """Runner for the commands of a project whose test runner reports test ids."""
 
     __test__ = False  # a name for people, not a test class for pytest
 
@@ -158,7 +163,9 @@ class TestRunner(Runner):
         found: list[Finding] = []
         for command in map(parse, self._commands):
             if self.environment.completed(command) is not self.environment:
-                message = f"What runs '{command.shown}' was not there before the session; it was not compared."
+                message = (
+                    f"The program that runs '{command.shown}' did not exist before the session, so it was not compared."
+                )
                 found.append(Finding("environment_unknown", IMPORTANT, message))
         environment, changed = self.environment.looked_at_again(released(self._may_change))
         self.environment = replace(environment, without=without(environment.without, self.changed))
@@ -188,7 +195,7 @@ class TestRunner(Runner):
             return None
         message = (
             f"Feature test was skipped while it ran, so it proves nothing: {listed(gave_up)}. "
-            "Only a mark on a test, which is there to be read, may skip it"
+            "Only a visible mark on the test may skip it"
         )
         return Told("proof_failed", message, {"failing": gave_up, "problem": None, "exit_code": run.exit_code})
 
@@ -227,7 +234,7 @@ _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
 def listed(nodes: Collection[str]) -> str:
-    """The first of these ids, and how many more there are."""
+    """Return the first of these test ids as text, with the number of the others."""
     named = sorted(nodes)
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return ", ".join(named[:_NAMED]) + more

@@ -1,8 +1,8 @@
-"""Facts about Python test code, read from its syntax tree; nothing is imported and nothing runs.
+"""Rules on Python test code that read its syntax tree; nothing is imported or run.
 
-Rules for ``guard.py``. What such code does beyond itself (patched modules, hooks, plugins, text that is run) is only a
-first net: a module that it imports can do anything when it is imported. A source that does not parse is told apart from
-one that is empty: ``parse`` gives ``None``.
+``guard.py`` uses the rules. The search for effects outside the code (patched modules, hooks, plugins, executed text) is
+incomplete, because an imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that invalid
+code is not mistaken for empty code.
 """
 
 import ast
@@ -55,7 +55,9 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """The syntax tree, or ``None`` for text that is not Python (too deep, wrong encoding, wrong syntax, missing)."""
+    """Return the syntax tree of Python source, or ``None`` if it is missing, invalid, wrongly encoded or nested too
+    deeply.
+    """
     if source is None:
         return None
     try:
@@ -69,24 +71,31 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Its text from so many frames further down: who looks at it later may stand deeper than who reads it."""
+    """Return the tree as text, computed 50 stack frames deeper, so that a tree nested too deeply fails now and not
+    later.
+    """
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
 
 def same(before: bytes | None, after: bytes | None) -> bool:
-    """True when only comments and layout differ."""
+    """Return True if two sources differ only in comments and layout."""
     one, two = parse(before), parse(after)
     return one is not None and two is not None and ast.dump(one) == ast.dump(two)
 
 
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
-    """Names of statements of ``before`` that are gone, different or overridden in ``after``; additions do not count.
+    """Return the names of statements of ``before`` that ``after`` removes, changes or overrides. Additions do not
+    count.
 
-    Placeholders, imports that nothing older needs (neither when ``strict``) and the tests named in ``free``
-    (``test_x``, ``TestY``, ``TestY::test_z``) may change; an import may take more names, a test may go on where it
-    ended, and functions may gain assertions, or parameters with which older calls do the same (``extension``). Names
-    that steer a whole module (``pytestmark``, ``setup_module``), and those of Python that older code uses, count as
-    overriding it.
+    These changes are allowed:
+
+    * placeholders, and imports that no older code needs (neither if ``strict``)
+    * the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
+    * an import of more names, and new statements at the end of a test
+    * new assertions, and new parameters that do not affect existing calls (``extension``)
+
+    Overriding includes names that affect a whole module (``pytestmark``, ``setup_module``), and built-in names that
+    older code uses.
     """
     return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
@@ -132,8 +141,9 @@ def _changed(
 
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
-    """Names that imports bind otherwise than before, or no longer, and that older code uses; where there are no tests,
-    code of other files may use them.
+    """Return the names with a changed or removed import that older code uses.
+
+    If a file contains no tests, other files may use its names, so rebound names count as used.
     """
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
@@ -161,9 +171,9 @@ def _loaded(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
-    """True when a test file says all that it said, imports too, and what is new in it stands for itself.
+    """Return True if a test file keeps all its statements and imports, and gains only independent test code.
 
-    No new name is one that older tests ask for as a fixture, or one that pytest calls.
+    No new name may be a fixture that older tests request, or a name that pytest calls.
     """
     one, two = parse(before), parse(after)
     if one is None or two is None or changed(one, two, strict=True):
@@ -174,10 +184,10 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return what a test file gains that may act on older tests, one clause each.
+    """Return which additions to a test file may affect older tests, one clause each.
 
-    Hooks, what older tests ask for or get without asking, what is done at import, and what reaches out. A plain fixture
-    of a new name does not, nor what is run where the file is the program.
+    These are hooks, fixtures that older tests request or get automatically, code that runs at import, and effects
+    outside the file. A plain fixture with a new name, and code under ``if __name__ == "__main__"``, do not count.
     """
     asked = {node.arg for node in ast.walk(before) if isinstance(node, ast.arg)}
     known = {name for statement in before.body for name in bound(statement)}
@@ -185,7 +195,7 @@ def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
     for new in added(before.body, after.body):
         names = bound(new) - known
         if _steering(new) or names & asked:
-            found.append(f"{', '.join(sorted(names))} is a hook, or asked for by older tests")
+            found.append(f"{', '.join(sorted(names))} is a hook, or requested by older tests")
         elif _acts(new) and not _is_of_program(new):
             found.append(f"line {new.lineno} does something at import")
     automatic = Counter(_automatic(after)) - Counter(_automatic(before))
@@ -194,7 +204,7 @@ def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The functions and assignments that make automatic fixtures, each with its text."""
+    """Yield the functions and assignments that create autouse fixtures, each with its source."""
     for node in ast.walk(tree):
         if isinstance(node, _Function | ast.Assign):
             makers = node.decorator_list if isinstance(node, _Function) else [node.value]
@@ -203,7 +213,7 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """A call with ``autouse``; one of a fixture whose keywords are not written out may have it."""
+    """Return True if an expression calls with ``autouse``, or creates a fixture with keywords that are not literal."""
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -214,20 +224,20 @@ def _makes_automatic(maker: ast.expr) -> bool:
 
 
 def _is_of_program(statement: ast.stmt) -> bool:
-    """``if __name__ == "__main__":``."""
+    """Return True if the statement is ``if __name__ == "__main__":``."""
     return isinstance(statement, ast.If) and "__name__" in {
         node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)
     }
 
 
 def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
-    """The node names of the test functions that only the later version writes down."""
+    """Return the node names of the test functions that only the later version contains."""
     one, two = parse(before), parse(after)
     return tests(two).keys() - tests(one).keys() if one and two else set()
 
 
 def is_moved(before: bytes | None, after: bytes | None) -> bool:
-    """True when a test file reads as another one did, but for comments, layout and how far relative imports go up."""
+    """Return True if two test files differ only in comments, layout and the level of relative imports."""
     one, two = parse(before), parse(after)
     if one is None or two is None:
         return False
@@ -238,7 +248,9 @@ def is_moved(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed_examples(before: bytes | None, after: bytes | None, known: Collection[str]) -> list[str]:
-    """The names of doctests that pass, by these ids, and that no longer say the same first; what follows may be new."""
+    """Return the names of known doctests whose existing examples were changed. New examples may follow the existing
+    ones.
+    """
     old, new = _documentation(before), _documentation(after)
     rows = [(name, text) for name, text in old.items() if any(_is_of(name, each) for each in known)]
     return [name or "the module" for name, text in rows if not _continues_examples(text, new.get(name))]
@@ -249,7 +261,7 @@ def _is_of(name: str, known: str) -> bool:
 
 
 def _documentation(source: bytes | None) -> dict[str, str]:
-    """The texts of a file that may hold examples, by the qualified names of what they document."""
+    """Return the docstrings of a file that may contain examples, by qualified name; for other files, the whole text."""
     tree = parse(source)
     if tree is None:
         return {"": (source or b"").decode("utf-8", "replace")}
@@ -265,7 +277,9 @@ def _documentation(source: bytes | None) -> dict[str, str]:
 
 
 def _continues_examples(before: str, after: str | None) -> bool:
-    """Return whether a text begins with the examples of another one; what is said around them does not matter."""
+    """Return True if a text begins with all examples of the older text. The prose around the examples does not
+    matter.
+    """
     import doctest  # it is slow to import, and rarely needed
 
     try:
@@ -277,7 +291,7 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """The same file, in which each test fails as soon as it is run; ``ValueError`` where it cannot be read."""
+    """Return the source with each test changed to fail. Raise ``ValueError`` if the source cannot be parsed."""
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -287,7 +301,7 @@ def with_failing_tests(content: bytes) -> bytes:
 
 
 def bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement defines, assigns, imports or deletes where it stands."""
+    """Return the names that a statement defines, assigns, imports or deletes in its own scope."""
     if isinstance(statement, _Function | ast.ClassDef):
         return {statement.name}
     names: set[str] = set()
@@ -302,7 +316,7 @@ def bound(statement: ast.stmt) -> set[str]:
 
 
 def _inherited(before: ast.ClassDef, after: ast.ClassDef) -> list[str]:
-    """New members of a class of tests that may take the place of inherited ones, such as an assertion of unittest."""
+    """Return the new members of a test class that may override inherited members, such as unittest assertions."""
     if not before.bases or not any(_tests(before.body, "")):
         return []
     names = {name for statement in added(before.body, after.body) for name in bound(statement)}
@@ -326,9 +340,10 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """A test that waits for its feature: its body only fails, skips or does nothing.
+    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet.
 
-    Anything else waits only where it says so: a helper that does nothing, or raises, is one that tests may rely on.
+    Any other function is a placeholder only if it says so, because tests may rely on a helper that does nothing or
+    raises.
     """
     if not isinstance(statement, _Function):
         return False
@@ -351,7 +366,7 @@ def _gives_up(statement: ast.stmt) -> bool:
 
 
 def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Statements of ``after`` that ``before`` does not have."""
+    """Return the statements of ``after`` that are not in ``before``."""
     known = Counter(ast.dump(statement) for statement in before)
     new: list[ast.stmt] = []
     for statement in after:
@@ -363,7 +378,9 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """``a.b.c`` for a chain of names; the last names after a call (``patch(...).start`` is ``patch.start``)."""
+    """Return the dotted name of an expression, such as ``a.b.c``; calls are skipped (``patch.start`` for
+    ``patch(...).start``).
+    """
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call):
@@ -375,7 +392,7 @@ def dotted(node: ast.AST) -> str:
 
 
 def plugins_named(tree: ast.Module | None) -> list[str]:
-    """The modules that ``pytest_plugins`` of a conftest names, as far as they are written out."""
+    """Return the literal module names in the ``pytest_plugins`` of a file."""
     named = [
         s.value
         for s in (tree.body if tree else ())
@@ -386,12 +403,14 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
-    """Test functions by their node name (``test_x``, ``TestY::test_z``), as pytest and unittest find them."""
+    """Return the test functions of a file by node name (``test_x``, ``TestY::test_z``), as pytest and unittest find
+    them.
+    """
     return dict(_tests(tree.body, ""))
 
 
 def begun(before: ast.Module, after: ast.Module) -> ast.Module:
-    """The earlier version without the marks by which its tests waited, where the later one has them no longer."""
+    """Return the earlier version without those skip marks for unfinished tests that the later version removed."""
     later = tests(after)
     still = any(map(_is_waiting_mark, after.body))
     old = copy.deepcopy(before)
@@ -411,7 +430,7 @@ def _waits(mark: ast.expr) -> bool:
 
 
 def has_tests(tree: ast.Module) -> bool:
-    """Return whether there is a test that is not a placeholder."""
+    """Return True if the file contains a test that is not a placeholder."""
     return any(not _is_placeholder(test) for test in tests(tree).values())
 
 
@@ -427,7 +446,9 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """True when none of the tests (below ``node``, when given) has a statement that fails for a reason of its own."""
+    """Return True if none of the tests (below ``node``, if given) can fail through an assertion or a check of its
+    own.
+    """
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
     found = [n for n in tests(tree) if wanted is None or n == wanted or n.startswith(f"{wanted}::")]
@@ -435,9 +456,9 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 
 
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
-    """Names of tests that could fail, and can no longer, whatever the product does.
+    """Return the names of tests that can no longer fail, whatever the product does.
 
-    A test that runs code beyond itself can fail; so can one that asks for another fixture than before.
+    A test that runs code outside itself can fail; so can a test that requests a new fixture.
     """
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
@@ -446,21 +467,25 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
-    """Names of tests that asserted something, and now fail only where code that they run, or a fixture, raises."""
+    """Return the names of tests that lost all assertions, and now fail only if their code or a fixture raises an
+    error.
+    """
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests and name not in emptied(before, after)]
     return [name for name in both if old.test(name).asserts and not new.test(name).asserts]
 
 
 def assertions(tree: ast.Module) -> int:
-    """Return the number of places in its tests that could fail for a reason; fewer than before is worth a question."""
+    """Return the number of places at which the tests of a file can fail through an assertion."""
     known = _KnownFunctions.of(tree)
     return sum(known.test(name).asserts for name in known.tests)
 
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """In how many places some code asserts, and in how many it runs what may raise, the former among them."""
+    """Counts of places in code: those that assert, and all places that may raise an error, including those that
+    assert.
+    """
 
     asserts: int = 0
     runs: int = 0
@@ -479,7 +504,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """The tests of one file, and the functions that they may call; each is looked at once."""
+    """Tests of one file, and the functions that they may call; each function is analyzed once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -503,8 +528,8 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the failures of a function of the same file; ``None`` for another one, or if no more calls are
-        followed.
+        """Return the failure counts of a called function in the same file; ``None`` for other functions and too deep
+        calls.
         """
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
@@ -536,7 +561,7 @@ _Named = ast.Name | ast.Attribute
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """Reads the statements of one function in the order in which they are run; what is never reached does not count."""
+    """Analysis of a function's statements in the order in which they run. Unreachable statements do not count."""
 
     known: _KnownFunctions
     inside: str  # the class
@@ -544,7 +569,7 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """``is_sure``: nothing decides whether it is run, so that giving up there is no reason of its own."""
+        """Return the failure counts of a block. ``is_sure``: the block always runs, so a skip in it asserts nothing."""
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -612,7 +637,7 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the failures of all calls and lookups in it; functions that are only defined there count as run."""
+        """Return the failure counts of the calls and lookups in an expression. Functions defined in it count as run."""
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -653,14 +678,14 @@ def _asked(function: _Function) -> set[str]:
 
 
 def _skips(statement: ast.stmt) -> bool:
-    """Return whether giving up in this way is not a failure."""
+    """Return True if a statement skips the test instead of failing it."""
     raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
     names = set(dotted(raised).split(".")) if raised is not None else set()
     return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})
 
 
 def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
-    """Return the failures that remain in code if exceptions of this kind are caught and dropped."""
+    """Return the failure counts that remain if exceptions of this kind are caught and dropped."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
     if names & _BROAD:
@@ -669,14 +694,16 @@ def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """A collection that is written out and holds nothing."""
+    """Return True if the expression is an empty literal collection."""
     if isinstance(node, ast.Call):
         return dotted(node.func) == "range" and [getattr(each, "value", None) for each in node.args] == [0]
     return isinstance(node, ast.Tuple | ast.List) and not node.elts
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return whether a condition has one answer whatever the product does: a literal, or a comparison with itself."""
+    """Return True if a condition is independent of the product: a literal, or a comparison of an expression with
+    itself.
+    """
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return True
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and any(map(_is_true, node.values)):
@@ -704,7 +731,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _asserts_a_constant(call: ast.Call) -> bool:
-    """``self.assertTrue(True)``, ``assert_equal(x, x)``."""
+    """Return True for an assertion without content, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
     owner, _, last = dotted(call.func).rpartition(".")
     if len(call.args) > 1 and "qual" in last and ast.dump(call.args[0]) == ast.dump(call.args[1]):
         return True
@@ -718,9 +745,9 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return the effects of test code outside itself, one line each; ``roots`` limits whose attributes count.
+    """Return the effects of test code outside itself, one line each. ``roots`` limits the names whose attributes count.
 
-    ``monkeypatch`` and ``mock.patch`` used as a context or decorator undo themselves and do not count.
+    ``monkeypatch``, and ``mock.patch`` as a context manager or decorator, are undone automatically and do not count.
     """
     if roots is None:
         named = (
@@ -732,15 +759,15 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return what the later version does at import that the earlier one did not, at any place."""
+    """Return the effects outside a test file that only the later version of the file has."""
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
 
 def acts_at_import(tree: ast.Module) -> bool:
-    """True when importing this test module does something to what is there already, such as setting a variable.
+    """Return True if importing this test module has a side effect, such as setting a variable of another module.
 
-    Definitions, imports, assignments to names of its own, and additions to ``sys.path`` do not.
+    Definitions, imports, assignments to own names, and additions to ``sys.path`` do not count.
     """
     return any(_acts(statement) for statement in tree.body)
 
@@ -777,11 +804,13 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
         if dotted(target) == "pytest_plugins":
             yield "pytest_plugins loads plugins"
         elif _root(target) in imported and _patches(target):
-            yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which is not its own"
+            yield f"line {target.lineno} changes {dotted(target) or _root(target)}, which belongs to another module"
 
 
 def _patches(target: ast.expr) -> bool:
-    """An attribute of an imported name, or ``sys.modules[...]``; ``os.environ[...]`` and other items are data."""
+    """Return True if an assignment target is an attribute or ``sys.modules[...]``. Items such as ``os.environ[...]``
+    are data.
+    """
     if isinstance(target, ast.Attribute):
         return True
     return isinstance(target, ast.Subscript) and dotted(target.value) == "sys.modules"
@@ -792,7 +821,7 @@ def _calling(node: ast.Call) -> Iterator[str]:
     if name in _CALLS:
         yield f"line {node.lineno} calls {name}"
     elif name.endswith(".start") and "patch" in name:
-        yield f"line {node.lineno} starts a patch that nothing ends"
+        yield f"line {node.lineno} starts a patch that is never undone"
 
 
 def _root(node: ast.AST) -> str:
@@ -804,15 +833,18 @@ def _root(node: ast.AST) -> str:
 def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list[str]:
     """Return why new statements of a ``conftest.py`` are more than plain imports, fixtures, helpers and constants.
 
-    Empty means harmless: no hook, no automatic fixture, no plugin, nothing patched at import, and nothing called but
-    what only makes a value, such as a path (C54). ``module`` is the whole file.
+    The result is empty for harmless statements, which add no hook, autouse fixture or plugin, and patch nothing at
+    import. Harmless statements call only functions that create a value, such as a path (C54). ``module`` is the whole
+    file.
     """
     known = _imported(module)
     return [reason for statement in statements for reason in _conftest_statement(statement, known)]
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """The names that imports alone bind in a module, with what they stand for; those bound twice are left out."""
+    """Return the names that only an import binds in a module, with the imported object. Names bound twice are
+    omitted.
+    """
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -846,7 +878,9 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """A call of the standard library that does nothing else, as far as the file itself says what its name means."""
+    """Return True if a call only creates a value by a function of the standard library, according to the file's
+    imports.
+    """
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
     root, _, rest = _chain(call.func).partition(".")
@@ -855,7 +889,7 @@ def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
 
 
 def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
-    """``pathlib.Path(...)``, its parents, and what is joined to them."""
+    """Return True if an expression is ``pathlib.Path(...)``, a parent of it, or a path joined to it."""
     while not isinstance(node, ast.Call):
         if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
             node = node.value
@@ -868,7 +902,7 @@ def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
 
 
 def _chain(node: ast.expr) -> str:
-    """``a.b.c`` for names alone; what is behind a call has no root of its own and begins with a dot."""
+    """Return the dotted name of an expression of names only; an attribute of a call begins with a dot."""
     if isinstance(node, ast.Attribute):
         return f"{_chain(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
@@ -889,7 +923,7 @@ def _conftest_statement(statement: ast.stmt, known: Mapping[str, str]) -> Iterat
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         if not all(isinstance(target, ast.Name) for target in targets) or _steering(statement):
-            yield f"line {statement.lineno} assigns to something else than a plain new name"
+            yield f"line {statement.lineno} assigns to something other than a plain new name"
         yield from _at_import([statement.value] if statement.value else [], "an assignment", known)
     elif not (is_text(statement) or isinstance(statement, ast.Pass)):
         yield f"line {statement.lineno} does something at import"
@@ -902,9 +936,9 @@ def _steering(statement: ast.stmt) -> bool:
 def _conftest_import(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
     for alias in statement.names:
         if alias.name == "*":
-            yield f"line {statement.lineno} imports every name of a module, hooks among them"
+            yield f"line {statement.lineno} imports every name of a module, including hooks"
     if _steering(statement):
-        yield f"line {statement.lineno} imports what the test runner takes for a hook"
+        yield f"line {statement.lineno} imports a name that the test runner uses as a hook"
 
 
 def _conftest_decorators(function: _Function, known: Mapping[str, str]) -> Iterator[str]:
@@ -912,7 +946,7 @@ def _conftest_decorators(function: _Function, known: Mapping[str, str]) -> Itera
         call = decorator if isinstance(decorator, ast.Call) else None
         name = dotted(call.func if call else decorator)
         if name not in _DECORATORS:
-            yield f"{function.name} carries the decorator {name or 'of line ' + str(decorator.lineno)}"
+            yield f"{function.name} has the decorator {name or 'of line ' + str(decorator.lineno)}"
         for keyword in call.keywords if call else ():
             is_off = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
             if keyword.arg in ("autouse", None) and not is_off:

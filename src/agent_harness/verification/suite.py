@@ -1,8 +1,8 @@
-"""The stage of the whole suite: nothing of the baseline stopped passing. Source: features.md C15, C23, C62.
+"""Verification stage for the whole test suite: no test of the baseline may stop passing.
 
-The tests of the base judge the candidate's code. New tests are run apart: in the same process they could mend what is
-broken, and they have had their proof. All run together where new tests count among the older ones, or can be seen to
-act on them.
+The base commit's tests run on the candidate's code. New tests run separately, because in the same process they could
+hide a failure of older tests. All tests run together if new tests count as older ones, or may affect older ones.
+Source: features.md C15, C23, C62.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,17 +15,17 @@ from agent_harness.verification.runner.testreport import PASSED, Report
 from agent_harness.verification.runners import listed
 from agent_harness.verification.verdict import Run
 
-_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a test that came and went is run on the code before
+_STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a flaky test is run on the base commit
 
 
 class SuiteStage:
-    """The suite of one judgement; ``protected`` are the tests of items that are proven already."""
+    """Suite stage of one verification. ``protected`` are the tests of items that are already proven."""
 
     def __init__(self, case: Case, command: str, protected: Collection[str]) -> None:
         self._case, self._command, self._protected = case, command, protected
 
     def judge(self) -> None:
-        """Runs it as often as it takes."""
+        """Run the suite in all necessary combinations of old and new tests and data."""
         case, survey = self._case, self._case.survey
         side = [path for path in survey.test_side if path not in survey.released]
         older = [node for node in case.baseline if not self._is_own(node)]
@@ -41,10 +41,10 @@ class SuiteStage:
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
-        """The older tests, with the files that they read as these were: where it matters, a person decides.
+        """Run the older tests with the base version of the files that they read, and add a finding if tests then fail.
 
-        ``values`` is changed data that nobody was seen to read: a program may have done that for a test. Where code of
-        the product opens it, a person is asked only if the code before fails with the new data.
+        ``values`` are changed data files that no test was seen to read, although a started program may have read them.
+        If product code opens such a file, a finding is added only if the base commit fails with the new data.
         """
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
@@ -55,11 +55,11 @@ class SuiteStage:
             shared = read_by_product(suite.opened).intersection(values) if suite else set[str]()
             needs = shared and self._lost("newer data", case.base, [Overlay(case.candidate, sorted(shared))], older)
             for path in sorted({*read, *values} - (set() if needs else shared)):
-                message = f"The session changes {path}; with the version before, {listed(lost)} no longer pass"
+                message = f"The session changes {path}; with its base version, {listed(lost)} no longer pass"
                 case.find("protected_test_changed", message, path=path, reasons=lost)
 
     def _lost(self, name: str, commit: str, overlays: Sequence[Overlay], older: Collection[str]) -> list[str]:
-        """Those of the older tests that no longer pass on a commit with other versions of files."""
+        """Return the older tests that fail on a commit with other versions of some files."""
         case = self._case
         run = case.run(name, self._command, commit, overlays=overlays, keep_going=True)
         passing = run.report.passing if run.report else frozenset()
@@ -73,17 +73,17 @@ class SuiteStage:
                 case.over_limit("The whole suite", run)
             elif run.report is None or not run.report.cases:
                 why = run.problem or "it ran no test"
-                case.find("suite_failed", f"The whole suite could not be judged: {why}", problem=run.problem)
+                case.find("suite_failed", f"The whole test suite gave no usable result: {why}", problem=run.problem)
             else:
                 counted = {node for node in baseline if not self._is_own(node)}
                 counted -= self._taken_out(counted, run.report)
                 self._compare(name, overlays, counted - run.report.passing)
 
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
-        """Known tests that are no longer there, in files that may change.
+        """Return the known tests that were deleted from files in which the user allows changes.
 
-        None where something of that file failed, such as its collection, nor of a verified feature whose last passing
-        test would go.
+        A test does not count as deleted if something in its file failed, or if a verified feature would lose its last
+        test.
         """
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
@@ -91,16 +91,16 @@ class SuiteStage:
         left = [file for file in self._protected if not any(_holds(file, node) for node in report.passing)]
         out = {n for n in gone if file_of(n) not in broken and not any(_holds(file, n) for file in left)}
         if out:
-            case.find("tests_gone", f"No longer there, in a file that may change: {listed(out)}", tests=sorted(out))
+            case.find("tests_gone", f"Tests removed from a file that may change: {listed(out)}", tests=sorted(out))
         return out
 
     def _now(self, node: str) -> str:
-        """The id of a test in the candidate, whose file may have moved."""
+        """Return the id of a test in the candidate, whose file may have moved."""
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
-        """Newly failing tests get one more try before they count (C62)."""
+        """Run newly failing tests once more, and add findings on flaky tests and regressions (C62)."""
         case = self._case
         if not failing:
             return
@@ -109,10 +109,10 @@ class SuiteStage:
         steady = self._steady_before(recovered) if recovered else frozenset()
         case.flaky = tuple(sorted({*case.flaky, *(recovered - steady)}))
         if recovered - steady:
-            message = f"Flaky: {listed(recovered - steady)} passed when run again, and came and went before, too"
+            message = f"Flaky: {listed(recovered - steady)} passed when run again, and also varied on the base commit"
             case.find("flaky_test", message, tests=case.flaky)
         if steady:
-            came = "failed and passed when run again; on the code before, always passed"
+            came = "failed, then passed when run again; on the base commit, always passed"
             message = f"Regression: {listed(steady)} {came}"
             case.find("unsteady_test", message, tests=sorted(steady))
         case.regressions = tuple(sorted(set(failing) - recovered))
@@ -121,7 +121,7 @@ class SuiteStage:
             case.find("regression", message, tests=case.regressions, check=name)
 
     def _steady_before(self, nodes: Collection[str]) -> frozenset[str]:
-        """Those of these tests that pass each time on the code before: asked some times, as long as a suite takes."""
+        """Return the tests that pass in every one of several runs on the base commit."""
         case = self._case
         if not case.runner.has_checkouts:
             return frozenset()
@@ -134,12 +134,12 @@ class SuiteStage:
         return left
 
     def _is_own(self, node: str) -> bool:
-        """A test of the assigned feature is judged by the proof, unless a verified feature shares it (C23)."""
+        """Return True if a test belongs only to the assigned feature, whose tests the item's check judges (C23)."""
         own = any(_holds(file, node) for file in self._case.guard.own_tests)
         return own and not any(_holds(file, node) for file in self._protected)
 
     def outcomes(self) -> dict[str, bool]:
-        """By id, whether each test passes on the candidate; what passed alone has to pass in the suite as well."""
+        """Return for each test id if the test passes on the candidate, both alone and in the suite."""
         case = self._case
         proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}
@@ -162,6 +162,6 @@ def _cases(run: Run | None) -> dict[str, str]:
 
 
 def _holds(file: str, node: str) -> bool:
-    """True when a node id lies in this file, folder or node."""
+    """Return True if a node id belongs to this file, folder or node."""
     place = file.rstrip("/")
     return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))

@@ -1,4 +1,4 @@
-"""Answers of the verification: findings and their consequences, runs and the verdict."""
+"""Results of a verification: findings with their consequences, runs, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strictness:
-    """Strictness of a judgement: the columns of the table ``FOLLOWS``."""
+    """Strictness settings of a verification; with ``FOLLOWS`` they decide which findings reject the candidate."""
 
-    requires_red: str = REJECT  # what becomes of a proof that passes on the code before: OFF, TELL, REJECT
+    requires_red: str = REJECT  # consequence of a check that passes on the base commit: OFF, TELL, REJECT
     lint_rejects: bool = False
     mutants: bool = True  # the proof fails where it expects something else, and on mutants of the work
     replay: bool = True  # calls of the work answer alike where no test runner is
@@ -50,11 +50,13 @@ FOLLOWS: Mapping[str, str] = {
     "unsteady_test": CRITICAL,
     "weak_test": "weak",
 }
-"""What follows from a finding of a stage: it rejects (``CRITICAL``), or is told; or the column that says which."""
+"""Consequence of each finding code: a severity, of which ``CRITICAL`` rejects, or the strictness setting that
+decides.
+"""
 
 
 def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
-    """The severity of a finding; ``of_session``: the work brought along what is found weak."""
+    """Return the severity of a finding. ``of_session``: the finding is on tests that the work added or changed."""
     columns = {
         "red": strictness.requires_red == REJECT,
         "lint": strictness.lint_rejects,
@@ -66,7 +68,7 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing a person should know; a ``CRITICAL`` finding rejects."""
+    """Result of a rule or a run that the user should know. A ``CRITICAL`` finding rejects the candidate."""
 
     code: str
     severity: str
@@ -74,13 +76,13 @@ class Finding:
     data: Mapping[str, object] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, object]:
-        """For the event log and ``--json``."""
+        """Return the finding as a record for the event log and ``--json``."""
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One command run by the harness on one commit."""
+    """Result of a command that the harness ran on one commit."""
 
     command: str
     commit: str
@@ -101,13 +103,13 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if the command came to an end of its own."""
+        """True if the command ended by itself: it was not stopped, and exceeded no limit."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedStep:
-    """Result of one step of a judgement, with its run if it has one."""
+    """Result of one verification step, with the run of the step, if any."""
 
     step: str  # guard, proof, suite, older data, cross-check, red, twins, outside, lint
     state: str  # passed, warned, failed
@@ -117,7 +119,7 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Results of calls of the work that were made again outside its tests."""
+    """Results of the recorded calls that were repeated outside tests."""
 
     calls: int = 0  # that the tests made, and that were noted
     compared: int = 0  # that could be made again, and were
@@ -126,13 +128,13 @@ class Replayed:
 
     @property
     def share(self) -> str:
-        """Extent of the replay, for people."""
-        return f"{self.compared} of {self.calls} calls could be replayed"
+        """The number of compared calls out of all recorded calls, as text for the user."""
+        return f"{self.compared} of {self.calls} calls were replayed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The judgement of one candidate commit."""
+    """Verdict on one candidate commit, with its findings and runs."""
 
     accepted: bool
     findings: tuple[Finding, ...] = ()
@@ -140,7 +142,7 @@ class Verdict:
     candidate: str = ""
     proof: Run | None = None  # the item's own check on the candidate
     suite: Run | None = None
-    red: Run | None = None  # the candidate's tests on the code before
+    red: Run | None = None  # the candidate's tests on the base commit
     lint: Run | None = None
     regressions: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
@@ -149,44 +151,44 @@ class Verdict:
     replayed: Replayed | None = None  # calls of the work, made again outside of its tests
     steps: tuple[JudgedStep, ...] = ()  # in the order in which they were taken
     where: str = "worktree"  # or in_place
-    red_before: str = NOT_RUN  # what the check said of the code before: RED, GREEN, NOT_RUN
+    red_before: str = NOT_RUN  # result of the check on the base commit: RED, GREEN, NOT_RUN
     unchanged: bool = False  # the candidate has the tree of its base
     noticed: bool | None = None  # whether a changed expectation, or sabotaged work, failed; None: not asked
     noticed_of: str = ""  # how much was noticed, for people: "3 of 3 changed versions"
     not_asked: str = ""  # why nothing was asked
 
     def found(self, code: str) -> Finding | None:
-        """The first finding with this code."""
+        """Return the first finding with this code, or None."""
         return next((finding for finding in self.findings if finding.code == code), None)
 
     @property
     def reasons(self) -> tuple[Finding, ...]:
-        """The findings that reject."""
+        """The findings that reject the candidate."""
         return tuple(finding for finding in self.findings if finding.severity == CRITICAL)
 
     @property
     def seconds(self) -> float:
-        """Duration of all steps in seconds."""
+        """The total duration of all verification steps in seconds."""
         return sum(each.seconds or 0.0 for each in self.steps)
 
     @property
     def output(self) -> str:
-        """Output of the proof."""
+        """The output of the check, or an empty text if the check did not run."""
         return self.proof.output if self.proof else ""
 
     @property
     def exit_code(self) -> int | None:
-        """That of the proof; ``None``: not run, timed out or stopped."""
+        """The exit code of the check; ``None`` if the check did not run, timed out or was stopped."""
         return self.proof.exit_code if self.proof else None
 
     @property
     def timed_out(self) -> bool:
-        """True if the proof was ended for its time."""
+        """True if the check was stopped at its time limit."""
         return self.proof is not None and self.proof.timed_out
 
 
 def passed(run: Run) -> bool:
-    """True for exit 0 with a report that shows at least one passed test and no failure or error (C61)."""
+    """Return True if the run exited with 0 and its report has a passed test and no failure or error (C61)."""
     report = run.report
     return (
         run.problem is None

@@ -1,16 +1,15 @@
-"""Views of the records for a person: the reasons for an item's state, its diff and its cost.
+"""Views of a project's records: reasons for an item's state, diff, cost, report, live view and browser pages.
 
-A view reads a ``ProjectView`` and git, writes nothing, and returns plain values, which ``cli`` shows.
+A view reads a ``ProjectView`` and git, changes no project, and returns plain values, which ``cli`` prints.
 """
 
 import os
 
 
 def begin_telling(kind: str, folder: str) -> str | None:
-    """Start the notification watcher of a run, and the OpenTelemetry sender if the environment names a collector.
+    """Start a run's notification watcher, and its OpenTelemetry sender if the environment configures a collector.
 
-    Return a message for people if the collector's extra is missing, else ``None``. Never raise.
-    The cost is a look for one file and at the environment.
+    Return a warning if the package extra for the collector is missing, otherwise ``None``. No exception is raised.
     """
     from agent_harness.views import notify
 

@@ -1,6 +1,6 @@
-"""Costs of a project's sessions: in total, for each proven item, and on rejected claims.
+"""Costs of a project's sessions: in total, for each proven item, and for rejected claims.
 
-An unknown cost is counted separately and is never part of a sum. Source: ``faces.md`` 3.
+Unknown costs are counted separately and never part of a sum. Source: ``faces.md`` 3.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ WAYS = ("item", "agent", "model", "day")
 
 
 def read(view: ProjectView, by: str = "item") -> JsonObject:
-    """Return the sums, and a row for each item, agent, model or day; in US dollars, ``None`` if unknown.
+    """Return the project's total costs, and one row for each item, agent, model or day; in US dollars, ``None`` if
+    unknown.
 
-    The rows add up to the sums: costs of no session on record are a separate row.
+    The rows add up to the total: costs that belong to no recorded session have a separate row.
     """
     sessions, money = view.sessions, view.money
     lost = wasted_sessions(view)
@@ -58,9 +59,9 @@ def read(view: ProjectView, by: str = "item") -> JsonObject:
 
 
 def _proven_outside(view: ProjectView) -> int:
-    """Return the number of proven items that no session on record worked on, such as those of the user's own client.
+    """Return the number of proven items without a recorded session, such as items done in the user's own client.
 
-    Their cost is unknown. Return 0 if sessions are counted whose records are gone.
+    Return 0 if session records are missing, because such items cannot be counted then.
     """
     if view.money.sessions > len(view.sessions):
         return 0
@@ -69,7 +70,7 @@ def _proven_outside(view: ProjectView) -> int:
 
 
 def wasted_sessions(view: ProjectView) -> list[PastSession]:
-    """Return the sessions that made a claim and had none accepted."""
+    """Return the sessions that claimed an item but had no claim accepted."""
     mine: dict[str | None, list[PastSession]] = {}
     for session in view.sessions:
         mine.setdefault(session.item, []).append(session)
@@ -120,7 +121,7 @@ def _rows(
 
 
 def _rest(money: Money, counted: Money) -> list[JsonObject]:
-    """Return a row for the costs of no session on record: planning, and sessions whose records are gone."""
+    """Return a row for costs that belong to no recorded session: planning, and sessions without a record."""
     usd, sessions = round(money.spent_usd - counted.spent_usd, 4), money.sessions - counted.sessions
     unknown = max(money.unknown - counted.unknown, 0)
     if usd < CENT and sessions < 1:
@@ -136,7 +137,7 @@ COLUMNS_MORE = ("input_tokens", "output_tokens", "seconds")
 
 
 def csv_lines(found: JsonObject) -> str:
-    """Return the rows as CSV for a spreadsheet; an unknown value is an empty field."""
+    """Return the cost rows as CSV for a spreadsheet; an unknown value is an empty field."""
     import csv
     import io
 
@@ -152,14 +153,14 @@ def csv_lines(found: JsonObject) -> str:
 
 
 def _assumed(models: str | None) -> Iterator[str]:
-    """Return the models of a session that the harness prices by its own list, since the client reports no cost."""
+    """Yield the models whose cost is estimated from the harness's own price list."""
     from agent_harness.agents import usage
 
     yield from (each for each in map(str.strip, (models or "").split(",")) if each and usage.is_assumed(each))
 
 
 def lines(found: JsonObject) -> list[str]:
-    """Return the lines for a person."""
+    """Return the costs as output lines for a terminal."""
     if not found["sessions"]:
         return ["Nothing spent: no session has ended yet.", "next: harness run"]
     unknown = found["sessions_of_unknown_cost"]

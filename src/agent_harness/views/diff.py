@@ -1,7 +1,7 @@
-"""The changes of a session or an item, by git's own diff, and their result. Source: ``faces.md`` 3.
+"""Changes made by a session or for an item, shown with git diff, and what became of them. Source: ``faces.md`` 3.
 
-A number names a session, or an item if there is no such session. ``S7`` is always a session, and ``#7`` an item. A
-rescue ref names the session whose work it keeps.
+A number refers to a session, or to an item if there is no such session. ``S7`` is always a session, ``#7`` an item. A
+rescue ref refers to the session whose work it keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACCEPTED, WIP = "accepted", "work in progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDiff:
-    """Two commits, and the result of the work between them."""
+    """Base and tip commit of some work, and what became of the work."""
 
     name: str  # for people
     state: str  # ACCEPTED, WIP, or a text of ``status_summary.why_kept``
@@ -37,21 +37,21 @@ class WorkDiff:
     folder: str  # of the work tree
 
     def as_json(self, paths: Sequence[tuple[str, str]]) -> JsonObject:
-        """Return the members for an answer in JSON."""
+        """Return the diff's name, state, commits and changed files for JSON output."""
         named = {"what": self.name, "state": self.state, "base": self.base, "tip": self.tip}
         return {**named, "files": [{"status": status, "path": path} for status, path in paths]}
 
     @property
     def line(self) -> str:
-        """Name, state and commits, for a person."""
+        """Name, state and commits of the work on one output line."""
         kept = f", kept in {self.tip}" if self.state not in (ACCEPTED, WIP) else ""
         return f"{self.name}: {self.state}{kept} ({self.base[:7]}..{self.tip[:7] if not kept else self.tip})"
 
 
 def chosen(view: ProjectView, named: str | None) -> WorkDiff:
-    """Return the diff that ``named`` means.
+    """Return the diff of the session, item or rescue ref that ``named`` refers to.
 
-    Raise ``UsageError`` if there is no such item or session, and ``NothingEligible`` if nothing was changed.
+    Raise ``UsageError`` if there is no such session or item, and ``NothingEligible`` if it changed nothing.
     """
     wanted = (named or "").strip()
     if kept := [each for each in view.sessions if each.rescue_ref in (wanted, f"refs/harness/{wanted}")]:
@@ -74,7 +74,7 @@ def chosen(view: ProjectView, named: str | None) -> WorkDiff:
 
 
 def _of_item(view: ProjectView, item: Item) -> WorkDiff:
-    """Return the whole change of a proven item; else that of its last session that left changes."""
+    """Return the complete diff of a proven item, otherwise the diff of the item's last session with changes."""
     claims = [each for each in view.claims if each.item == item.id and each.accepted]
     line = claims[-1] if claims else None
     folder = item.folder or view.path
@@ -94,9 +94,10 @@ def _of_item(view: ProjectView, item: Item) -> WorkDiff:
 
 
 def _landed(line: ClaimVerdict, folder: str) -> tuple[str, str] | None:
-    """Return (parent, commit) of the one commit that the merge queue made of accepted work.
+    """Return (parent, commit) for the single commit with which the merge queue merged accepted work.
 
-    The id is the one that the branch has for it now. Return ``None`` if the work came to the branch in another way.
+    Return ``None`` if the work reached the branch in another way. If the commit was rebased, its current id is
+    returned.
     """
     if not line.commit:
         return None
@@ -125,19 +126,19 @@ def _of_session(view: ProjectView, session: PastSession) -> WorkDiff:
         state = ACCEPTED if believed or session.outcome in why.DONE else WIP
         return WorkDiff(name=name, state=state, base=session.base, tip=session.head, folder=folder)
     following = "lth rescue ." if view.kind == "longtask" else "harness rescue list"
-    raise NothingEligible(f"{name} left no commit: {session.outcome}", hint=following)
+    raise NothingEligible(f"{name} has no commit to show: {session.outcome}", hint=following)
 
 
 def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
-    """Return (status letter, path) of every file that differs, or of the tests alone.
+    """Return status letter and path of every file in the diff, or only of test files.
 
-    Raise ``NothingEligible`` if a commit is gone.
+    Raise ``NothingEligible`` if a commit no longer exists.
     """
     try:
         git = Git(found.folder)
         for commit in (found.base, found.tip):
             if git.commit_of(commit) is None:
-                raise NothingEligible(f"{found.name}: {commit} is no longer kept", hint="harness log sessions")
+                raise NothingEligible(f"{found.name}: {commit} no longer exists", hint="harness log sessions")
         changed = [(each.status, each.path) for each in git.changed_paths(found.base, found.tip)]
     except OSError as error:
         raise HarnessError(f"{found.folder}: {error.strerror}", hint="harness status") from None
@@ -145,10 +146,10 @@ def paths_of(found: WorkDiff, *, tests: bool = False) -> list[tuple[str, str]]:
 
 
 def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> int:
-    """Show git's diff in the user's pager, and return git's exit status.
+    """Show the output of git diff in the user's pager, and return git's exit status.
 
-    Programs named in the repository's git configuration are not run. ``form`` are options of git. With ``tests``, show
-    these paths alone.
+    Programs from the repository's git configuration are not run. ``form`` are git options. With ``tests``, only these
+    paths are shown.
     """
     import subprocess
 
@@ -159,7 +160,7 @@ def show(found: WorkDiff, *, form: Sequence[str], tests: Sequence[str] = ()) -> 
 
 
 def _pager() -> str:
-    """Return the user's pager; never the repository's, whose git configuration an agent may have written."""
+    """Return the user's pager, never one from the repository's git configuration, which an agent may have changed."""
     import subprocess
 
     if named := os.environ.get("GIT_PAGER"):

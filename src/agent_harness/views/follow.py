@@ -1,4 +1,4 @@
-"""``harness log --follow``: the last lines, then new lines as they come; it continues over log rotation and runs.
+"""Output of ``harness log --follow``: the last log lines, then new lines; log rotation and new runs do not stop it.
 
 Source: ``faces.md`` 3, F-REC-6.
 """
@@ -27,11 +27,11 @@ FIRST = 20
 LOOK_SECONDS = 0.3
 ROTATED = ".1"
 MOST_BYTES = 1 << 20
-"""Bytes that are read of one file at one look."""
+"""Maximum number of bytes read from one file at a time."""
 
 
 class FollowedLines:
-    """Rows of some logs, as ``{"at", "log", "text"}``; of one item alone if it is named."""
+    """Reader of new rows in several logs, as ``{"at", "log", "text"}``, optionally limited to one item."""
 
     def __init__(self, logs: Sequence[FollowedLog], items: Sequence[Item] = (), item: Item | None = None) -> None:
         self._logs = logs
@@ -41,7 +41,7 @@ class FollowedLines:
         self._open: dict[str, _Growing] = {}
 
     def last(self, count: int = FIRST) -> list[JsonObject]:
-        """Return the last ``count`` rows, oldest first; ``news`` returns later ones."""
+        """Return the last ``count`` log rows, oldest first; ``news`` returns later rows."""
         found: list[JsonObject] = []
         for log in self._logs:
             rows = [row for path in log.paths() for row in self._rows(log, self._tail(path))]
@@ -54,7 +54,7 @@ class FollowedLines:
         return [*_Growing(path + ROTATED).news(), *growing.news()][-many:]
 
     def news(self) -> list[JsonObject]:
-        """Return the rows added since the last call."""
+        """Return the log rows added since the last call."""
         found: list[JsonObject] = []
         for log in self._logs:
             for path in log.paths():
@@ -69,7 +69,9 @@ class FollowedLines:
                 yield {"at": told[0], "log": log.name, "text": redact(told[1])}
 
     def _is_wanted(self, log: str, text: str) -> bool:
-        """Return True if a line is about the item: it names the item, or follows such a line and names no other."""
+        """Return True if a log line is about the item: it mentions the item, or follows such a line and mentions no
+        item.
+        """
         if self._item is None:
             return True
         named = [each.id for each in self._items if _names(text, each)]
@@ -89,7 +91,7 @@ def _names(text: str, item: Item) -> bool:
 
 
 class _Growing:
-    """A log file that grows and is rotated. It is not kept open between calls."""
+    """Log file that grows and is rotated; it is reopened at each call."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -98,9 +100,10 @@ class _Growing:
         self._place = 0  # offset of the first line that was not returned yet
 
     def news(self) -> list[str]:
-        """Return the whole lines since the last call; those of the rotated file come first.
+        """Return the complete lines added since the last call, including those of a rotated file.
 
-        Symlinks are not followed. Of more than ``MOST_BYTES``, the last bytes are read. Raise ``StateDamaged``.
+        Symbolic links are not followed. If more than ``MOST_BYTES`` were added, only the last bytes are read. Raise
+        ``StateDamaged`` for an unreadable file.
         """
         stamp = files.stamp_of(self.path)
         if stamp is None or stamp == self._stamp:
@@ -115,7 +118,7 @@ class _Growing:
         return found
 
     def _rest(self) -> list[str]:
-        """Return the new lines of the file that was rotated."""
+        """Return the unread lines of the file that was rotated."""
         with suppress(OSError, StateDamaged), _opened(self.path + ROTATED) as file:
             if _name_of(file) == self._file:
                 return self._read(file)
@@ -144,13 +147,13 @@ def _name_of(file: BinaryIO) -> tuple[int, int]:
 
 
 def coming(lines: FollowedLines) -> Iterator[JsonObject]:
-    """Yield each row as it comes; never end."""
+    """Yield log rows as they are added, without end."""
     while True:
         yield from lines.news()
         time.sleep(LOOK_SECONDS)
 
 
 def line(row: JsonObject) -> str:
-    """Return a row for a person: local time, then the text."""
+    """Return a log row as one output line: local time, then the text."""
     at = clock.parse(row["at"])
     return f"{f'{at.astimezone():%m-%d %H:%M:%S}' if at else row['at']}  {row['text']}"

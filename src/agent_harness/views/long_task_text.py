@@ -1,7 +1,6 @@
-"""Text that a person reads at a terminal instead of the JSON of ``lth``: the result, and the next step.
+"""Readable text for the results of ``lth`` commands on a terminal; programs and ``--json`` get JSON instead.
 
-One function for each command, from its answer alone to lines. A program gets the JSON, and so does ``--json``.
-Source: ``longtask.md`` 2.7.
+Each command has one function that turns its result into lines. Source: ``longtask.md`` 2.7.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NEXT = {
 
 
 def lines(command: str, answer: JsonObject, place: str) -> list[str]:
-    """Return the text for the answer of a command on the task at ``place``; some lines have a label."""
+    """Return the output lines for a command's result on the task at ``place``; most lines have a label."""
     rows = [*_SAYS.get(command, _plain)(answer)]
     following = _following(command, answer)
     shown = [f"{f'{name}:':<11} {one_line(str(text))}" if name else one_line(str(text)) for name, text in rows]
@@ -38,11 +37,11 @@ def lines(command: str, answer: JsonObject, place: str) -> list[str]:
 
 
 _COPIED = {"tick": "workerPrompt", "openclaw-recipe": "command"}
-"""What is there to be handed on: it stands first, line by line."""
+"""Members that the user copies elsewhere; their text is printed first, line by line."""
 
 
 def _following(command: str, answer: JsonObject) -> str:
-    """Return the command to type now; ``{place}`` stands for the task. Empty if the summary of a slice has named it."""
+    """Return the command to type next, in which ``{place}`` stands for the task; empty if already printed."""
     decision = answer.get("decision")
     if command in ("run", "resume") and not answer.get("dryRun") and answer.get("worker"):
         return ""
@@ -67,7 +66,7 @@ def _after_rescue(answer: JsonObject) -> str:
 
 
 def _some(answer: JsonObject, *names: tuple[str, str]) -> Iterator[Row]:
-    """Return a row for each member with a value."""
+    """Yield a labelled row for each of these members that has a value."""
     yield from ((label, answer[name]) for label, name in names if answer.get(name) not in (None, "", [], {}))
 
 

@@ -1,4 +1,4 @@
-"""Readers of a project of any kind, in the values that all protocols share."""
+"""Access to the records of a project of any kind, in the form that all kinds share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 
 def reader_of(kind: str, folder: str) -> ProjectReader:
-    """Return the reader of a project of this kind."""
+    """Return a reader for a project of the given kind."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -30,7 +30,7 @@ def reader_of(kind: str, folder: str) -> ProjectReader:
 
 
 def followed_of(kind: str, folder: str) -> list[FollowedLog]:
-    """Return the logs of a project of this kind that can be followed."""
+    """Return the logs of a project that ``harness log --follow`` can show."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -56,7 +56,7 @@ def log_rows_of(kind: str, folder: str) -> Iterator[JsonObject]:
 
 
 def parallel_of(kind: str, folder: str) -> str | None:
-    """Return the path of the parallel-run snapshot; ``None`` for a kind without parallel runs."""
+    """Return the path of the parallel run's snapshot file; ``None`` for a kind of project without parallel runs."""
     if kind == "features":
         from agent_harness.protocols.features import api as features
 
@@ -70,7 +70,7 @@ def parallel_of(kind: str, folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTranscript:
-    """Path of an agent's transcript, or the reason that there is none."""
+    """Path of an agent's transcript, or the reason why there is none."""
 
     path: str | None
     why: str = "No transcript was kept."
@@ -84,8 +84,8 @@ def transcript_of(
 ) -> KeptTranscript:
     """Return the transcript of the agent that works on an item, or of the item's last session.
 
-    ``home`` is the project's state folder, outside the project. ``parallel`` is the snapshot of a parallel run: an
-    agent in a workspace keeps its transcript there.
+    ``home`` is the project's state folder outside the project. ``parallel`` is the snapshot of a parallel run, whose
+    agents keep their transcripts in their workspaces.
     """
     from agent_harness.parallel import snapshot
 

@@ -1,4 +1,4 @@
-"""Messages of a person to a running agent, from ``harness say``, the live view or the page."""
+"""Messages of the user to a running agent, from ``harness say``, the live view or the browser page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEXT_SESSION = "with the next session"
 
 @dataclass(frozen=True, kw_only=True)
 class SlotAtWork:
-    """Slot of one agent of a parallel run."""
+    """Slot of one running agent in a parallel run."""
 
     slot: str
     item: str
@@ -38,7 +38,7 @@ class SlotAtWork:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftMessage:
-    """A stored message that waits for its agent."""
+    """Stored message that waits for its agent."""
 
     message: PersonMessage
     to: str | None  # the item that it is for; None: any
@@ -47,12 +47,12 @@ class LeftMessage:
 
     @property
     def sentence(self) -> str:
-        """Recipient and time of delivery, for people."""
+        """Sentence that tells the user who gets the message and when."""
         return f"{self.who} gets the message {self.when}."
 
 
 def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]:
-    """Return the agents of a parallel run that messages reach, by its snapshot; none if no such run is alive."""
+    """Return the agents of a parallel run that messages can reach; empty if no such run is running on this machine."""
     if not found or not found.get("alive") or found.get("engine") != "local":
         return []
     rows = found.get("workers")
@@ -70,11 +70,11 @@ def slots_in(found: Mapping[str, object] | None, kind: Kind) -> list[SlotAtWork]
 
 
 def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -> LeftMessage:
-    """Store a message for the running agent; of several, for the one in the slot or on the item that ``to`` names.
+    """Store a message for the running agent, or for the agent whose slot or item ``to`` selects.
 
-    A message for an open item without an agent waits for the item's next session. Raise ``Refused`` if an agent calls
-    this, or if several agents run and none is named. Raise ``UsageError``, which lists the running agents, if ``to``
-    is unknown. Other errors are those of ``PersonsMessages.leave``.
+    A message for an open item without an agent waits for the item's next session. Raise ``Refused`` if an agent makes
+    this call, or if several agents run and ``to`` is missing. Raise ``UsageError``, with the running agents, if ``to``
+    is unknown. Other errors come from ``PersonsMessages.leave``.
     """
     owner.refuse_agents(folder, "harness say")
     reader = reading.reader_of(kind, folder)
@@ -82,7 +82,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     found = snapshot.told(parallel) if parallel else None
     slots = slots_in(found, kind)
     if snapshot.at_work(found) and not slots and found and found.get("workers"):
-        raise Refused("these agents run on other machines, which messages cannot reach", hint="harness watch")
+        raise Refused("the agents run on other machines, which messages cannot reach", hint="harness watch")
     if to is not None:
         at_work = next((each for each in slots if _is_named(to, each.slot, each.item, each.name)), None)
         return _to_slot(reader.home, at_work, text, by) if at_work else _to_item(reader, slots, to, text, by)
@@ -91,7 +91,7 @@ def say(kind: Kind, folder: str, text: str, *, by: str, to: str | None = None) -
     if snapshot.at_work(found):
         there = f": {_listed(slots)}" if slots else ""
         hint = f"harness say --to {slots[0].slot if slots else 'ITEM'} TEXT"
-        raise Refused(f"several agents are running; name the one that gets the message{there}", hint=hint)
+        raise Refused(f"several agents are running; select the agent that gets the message{there}", hint=hint)
     message = PersonsMessages(reader.home).leave(text, by=by)
     return LeftMessage(message=message, to=None, who="The agent", when=_when(now.running(reader.home)))
 
@@ -134,7 +134,7 @@ def _listed(slots: Sequence[SlotAtWork]) -> str:
 
 
 def user() -> str:
-    """Return the user name of this process, or "a person" if it has none."""
+    """Return the user name of this process, or "a person" if the user has no name."""
     from getpass import getuser
 
     try:

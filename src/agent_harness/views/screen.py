@@ -1,7 +1,7 @@
-"""Terminal output that writes only changes: a view on the alternate screen with keys, and lines below scrolling text.
+"""Terminal output that writes only changes: a full-screen view with keys, and status lines below scrolling text.
 
-The terminal is restored however the program ends, except after kill -9. Changes are one write of synchronized output,
-from the first to the last character that differs in each line. Source: ``faces.md`` 4.
+The terminal is restored however the program ends, except after kill -9. For each line, only the range of changed
+characters is written, as synchronized output. Source: ``faces.md`` 4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KEYS = {
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")
 _UNENDED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?")
-"""The beginning of the escape sequence of a key, so far incomplete."""
+"""Pattern of an incomplete escape sequence of a key."""
 
 
 class Hangup(Exception):
@@ -50,7 +50,7 @@ class Hangup(Exception):
 
 
 class AlternateScreen:
-    """Alternate screen of this process's terminal, while ``shown`` lasts."""
+    """Alternate screen of this process's terminal, active inside ``shown``."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
@@ -59,9 +59,9 @@ class AlternateScreen:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Switch to the alternate screen, and to keys without Enter, to the end of the block.
+        """Use the alternate screen, and read keys without Enter, until the end of the block.
 
-        Raise ``Hangup`` if a signal ends it.
+        Raise ``Hangup`` if a signal ends the program.
         """
         before = termios.tcgetattr(sys.stdin)
         old = {each: signal.signal(each, _hang_up) for each in (signal.SIGTERM, signal.SIGHUP)}
@@ -75,7 +75,7 @@ class AlternateScreen:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Restore the normal terminal, for a plain question, to the end of the block."""
+        """Restore the normal terminal, for a plain question, until the end of the block."""
         before = termios.tcgetattr(sys.stdin)
         plain = termios.tcgetattr(sys.stdin)
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -94,11 +94,11 @@ class AlternateScreen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines of the terminal."""
+        """Number of columns and lines of the terminal."""
         return shutil.get_terminal_size()
 
     def paint(self, lines: Sequence[str]) -> None:
-        """Show these lines; write nothing if they are the same as before."""
+        """Show these lines on the screen; write nothing if they have not changed."""
         size = self.size
         changes: list[str] = []
         if size != self._size:
@@ -117,9 +117,9 @@ class AlternateScreen:
             _write(_BEGIN + "".join(changes) + _END)
 
     def key(self, seconds: float) -> str | None:
-        """Return the key pressed within that time, by its name or character.
+        """Return the name or character of a key pressed within ``seconds``.
 
-        Return ``None`` if there is none, or for an unknown escape sequence.
+        Return ``None`` if no key was pressed, or for an unknown escape sequence.
         """
         if not self._pressed:
             if not select.select([sys.stdin], [], [], seconds)[0]:
@@ -133,7 +133,7 @@ class AlternateScreen:
         return _KEYS.get(pressed, None if sequence else pressed)
 
     def _more_comes(self) -> bool:
-        """Return True if more of a key's sequence arrives in time. Escape alone may be a key: wait less."""
+        """Return True if more of a key's escape sequence arrives in time; after Escape alone, the wait is shorter."""
         seconds = _ESCAPE_SECONDS if self._pressed == "\x1b" else _REST_SECONDS
         return bool(select.select([sys.stdin], [], [], seconds)[0])
 
@@ -145,7 +145,7 @@ class AlternateScreen:
 
 
 def _changed(old: str, new: str) -> tuple[int, str]:
-    """Return the column at which two lines begin to differ, and the text that turns the old into the new from there."""
+    """Return the first column in which two lines differ, and the text that updates the old line from there."""
     if not (old.isascii() and new.isascii()):
         return 0, f"{new}\x1b[K"
     same = _same(old, new)
@@ -156,7 +156,7 @@ def _changed(old: str, new: str) -> tuple[int, str]:
 
 
 def _same(one: str, other: str) -> int:
-    """Return the length of the common prefix."""
+    """Return the length of the common prefix of two texts."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -181,14 +181,14 @@ def _hang_up(number: int, frame: FrameType | None) -> None:
 
 
 _MOST = 4
-"""At most one in so many lines of the terminal is used."""
+"""Divisor of the terminal's height that gives the maximum number of status lines."""
 _AWAY_SECONDS = 5.0
 
 
 class LinesBelow:
-    """Status lines below the program's output. The cursor stays at the beginning of the first.
+    """Status lines below the program's output. The cursor stays at the start of the first status line.
 
-    So the next output, of any program, replaces them, and earlier output is never touched.
+    The next output of any program therefore overwrites the status lines and never earlier output.
     """
 
     def __init__(self) -> None:
@@ -197,10 +197,11 @@ class LinesBelow:
         self._drawn = 0.0
 
     def change(self, lines: Sequence[str], size: tuple[int, int]) -> str:
-        """Return the output that shows these lines on a terminal of ``size`` columns and rows; not too many rows.
+        """Return the terminal output that shows these status lines; ``size`` is in columns and rows, and excess lines
+        are cut.
 
-        All lines are drawn again if the size changed, or if the program did not run for a time, in which other
-        programs may have written (a person had stopped it).
+        All lines are redrawn if the size changed, or after a time in which the program was stopped and other programs
+        may have written.
         """
         shown = [*lines][: max(1, size[1] // _MOST)]
         was, old, drawn = self._size, self._last, self._drawn
@@ -217,14 +218,14 @@ class LinesBelow:
         return "".join((_BEGIN, *changes, "\r", _END)) if changes else ""
 
     def gone(self) -> str:
-        """Return the output that removes the lines."""
+        """Return the terminal output that removes the status lines."""
         there = bool(self._last)
         self._last = []
         return "\r\x1b[J" if there else ""
 
 
 def is_in_front(stream: object) -> bool:
-    """Return True if this process is in the foreground of the stream's terminal, so that it may write on it."""
+    """Return True if this process is in the foreground of the stream's terminal, or the stream is not a terminal."""
     try:
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()  # type: ignore[attr-defined]
     except (OSError, ValueError, AttributeError):
@@ -233,7 +234,7 @@ def is_in_front(stream: object) -> bool:
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Turn off the echo of typed keys to the end of the block; it would appear in the lines below."""
+    """Turn off the echo of typed keys until the end of the block, because it would appear in the status lines."""
     before = None
     with suppress(OSError, ValueError, AttributeError, termios.error):
         if is_in_front(sys.stdin):

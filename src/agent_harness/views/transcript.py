@@ -1,4 +1,4 @@
-"""The end of a growing text, such as an agent's transcript; a transcript of any length costs the same to read.
+"""End of a growing text file, such as an agent's transcript; the cost of reading does not depend on its length.
 
 Source: ``faces.md`` F-WATCH-5.
 """
@@ -16,24 +16,24 @@ __all__ = ["END_BYTES", "ScrolledText", "TranscriptEnd"]
 
 END_BYTES = 65_536
 TORN_CHARACTERS = 4096
-"""Characters dropped of a line whose beginning was not read, after secrets are masked."""
+"""Number of characters dropped from a line whose beginning was not read, after secrets are masked."""
 PAGE = 20
 MOVES = {"up": 1, "k": 1, "down": -1, "j": -1, "pageup": PAGE, "pagedown": -PAGE}
 
 
 class TranscriptEnd:
-    """The last 64 KiB of one transcript, read again only after it has changed."""
+    """Last 64 KiB of one transcript, read again only after the file has changed."""
 
     def __init__(self, path: str | None, otherwise: str = "") -> None:
-        """Show ``otherwise`` if there is no transcript."""
+        """Prepare to read the transcript at ``path``; ``otherwise`` is shown if there is none."""
         self.path = path
         self._stamp: object = None
         self._lines: list[str] = [otherwise]
 
     def lines(self) -> list[str]:
-        """Return the last whole lines with secrets masked; of a line longer than 64 KiB, its end.
+        """Return the last complete lines of the transcript with secrets masked; of a line over 64 KiB, return its end.
 
-        If earlier bytes are left out, the first line says so. Raise ``OSError`` or ``StateDamaged``.
+        If earlier text is omitted, the first line says so. Raise ``OSError`` or ``StateDamaged``.
         """
         if self.path is None or (stamp := files.stamp_of(self.path)) is None or stamp == self._stamp:
             return self._lines
@@ -52,13 +52,13 @@ class TranscriptEnd:
 
 
 class ScrolledText:
-    """Scrolled view of lines from their end, wrapped to the rows of the pane, so that nothing is cut off.
+    """Scrollable text that starts at its end, wrapped to the width of its pane.
 
-    Growing text is followed unless a person has scrolled back.
+    New lines appear unless the user has scrolled back.
     """
 
     def __init__(self, title: str, grows: Callable[[], Sequence[str]], *, from_end: bool = True) -> None:
-        """``grows`` returns all lines as they are now."""
+        """Create a scrollable text with a title; ``grows`` returns all current lines."""
         self.title = title
         self.of: str | None = None  # the item whose text it is, if any
         self._grows = grows
@@ -68,14 +68,14 @@ class ScrolledText:
         self.back = 0 if from_end else -1  # rows below the last one that is shown; -1: as many as there can be
 
     def look(self) -> None:
-        """Read new lines, unless a person has scrolled back."""
+        """Read new lines, unless the user has scrolled back."""
         if self.back <= 0 or self._told is None:
             told = self._grows()
             if told != self._told:
                 self._told, self._columns = told, 0
 
     def window(self, room: int, columns: int) -> tuple[int, Sequence[str]]:
-        """Return the number of rows above the visible ones, and the ``room`` visible rows, of ``columns`` columns."""
+        """Return the number of rows above the visible rows, and up to ``room`` visible rows of ``columns`` columns."""
         if columns != self._columns:
             self.rows = [row for line in self._told or () for row in _rows(shown(line), columns)]
             self._columns = columns
@@ -86,14 +86,14 @@ class ScrolledText:
         return begin, self.rows[begin:end]
 
     def move(self, key: str) -> bool:
-        """Scroll by a key; return False if the key does not scroll."""
+        """Scroll as the key says; return False if the key does not scroll."""
         if key not in (*MOVES, "g", "G", "f"):
             return False
         self.back = {"g": len(self.rows), "G": 0, "f": 0}.get(key, max(0, self.back + MOVES.get(key, 0)))
         return True
 
     def find(self, word: str) -> None:
-        """Scroll up so that the nearest row with this word is the last visible one; without one, to the last of all."""
+        """Scroll up to the nearest row that contains the word; if there is none above, go to the last such row."""
         places = [n for n, row in enumerate(self.rows) if word.lower() in row.lower()]
         last = len(self.rows) - self.back - 1
         before = [n for n in places if n < last] or places
@@ -102,7 +102,7 @@ class ScrolledText:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """Yield a printable line wrapped at words; a word that is too long is broken anywhere."""
+    """Yield the rows of a printable line wrapped at words; a word that is too long is broken anywhere."""
     for row in wrapped(line, columns):
         left = row
         while width(left) > columns > 1:

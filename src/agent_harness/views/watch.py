@@ -1,4 +1,4 @@
-"""The view of ``harness watch``: one project or all, as lines of a given width; nothing is written.
+"""View of ``harness watch``: one project or all projects, as lines of a given width; nothing is written.
 
     shop  6/7 proven  judging 0:42                              1 to 3 h left
     $0.98 of $200.00  now $0.11 of $10.00  16.8k in 3.9k out
@@ -10,7 +10,7 @@
     -- harness -----------------------------------------------------------
       14:56:03 suite   runs, 71 tests
 
-The data comes from the reader of the project's kind and the logs that it names; only new lines are read. Source:
+The data comes from the project's records and logs, of which only new lines are read. Source:
 ``faces.md`` 4, F-WATCH-1 to 5.
 """
 
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 __all__ = ["AllProjects", "WatchReader", "WatchView", "all_lines", "current", "footer", "lines", "time_left"]
 
 LEAST = 60, 15
-"""Columns and lines; on a smaller terminal only the first three lines are shown."""
+"""Minimum columns and lines for the full view; a smaller terminal shows only the first three lines."""
 KEPT_ROWS = 200
 LEAST_TEXT = 16
-"""Columns that a text needs beside the text at the right of its line."""
+"""Minimum columns for a text that shares its line with a right-aligned text."""
 _NAMED = {"features": "features", "tasklist": "tasks", "longtask": "long task"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchView:
-    """One look at a project."""
+    """State of a project at one moment, as shown by ``harness watch``."""
 
     name: str
     view: ProjectView
@@ -67,7 +67,7 @@ class WatchView:
     parallel: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        """Return the members for an answer in JSON."""
+        """Return the project's state as members for JSON output."""
         found = self.view
         return {
             "path": found.path,
@@ -94,7 +94,7 @@ class WatchView:
 
 
 class WatchReader:
-    """Reader of one project for repeated looks."""
+    """Reader that loads one project repeatedly for the live view."""
 
     def __init__(self, kind: Kind, folder: str) -> None:
         self.kind, self.folder = kind, folder
@@ -104,7 +104,7 @@ class WatchReader:
         self._rows: list[JsonObject] | None = None
 
     def load(self) -> WatchView:
-        """Return the project as it is now."""
+        """Return the project's current state with its recent log rows."""
         if self._rows is None:
             self._rows = self._lines.last()
         self._rows = [*self._rows, *self._lines.news()][-KEPT_ROWS:]
@@ -122,7 +122,9 @@ class WatchReader:
         )
 
     def transcript(self, seen: WatchView, item: str) -> reading.KeptTranscript:
-        """Return the transcript of the item's agent, or of its last session; ``seen`` is a result of ``load``."""
+        """Return the transcript of the agent on an item, or of the item's last session; ``seen`` comes from
+        ``load``.
+        """
         return reading.transcript_of(seen.view, item, home=self._reader.home, parallel=seen.parallel)
 
 
@@ -132,9 +134,9 @@ PANES = ("items", "agent", "harness")
 def lines(
     seen: WatchView, columns: int, rows: int, chosen: str | None = None, text: ScrolledText | None = None
 ) -> list[str]:
-    """Return the lines that show a project on so many columns and rows, each shortened to fit.
+    """Return the lines that show a project in a terminal of this size, each shortened to fit.
 
-    ``text`` is the text of the pane that has the focus, unless that is the pane of items.
+    ``text`` is the text of the focused pane, unless the pane of items has the focus.
     """
     head = _head(seen, columns)
     if columns < LEAST[0] or rows < LEAST[1]:
@@ -159,11 +161,11 @@ def _fitting(found: Sequence[str], columns: int) -> list[str]:
 
 
 SMALL = 4
-"""Rows of a pane without focus, with its title."""
+"""Number of rows of a pane without focus, including its title."""
 
 
 def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, text: ScrolledText) -> list[str]:
-    """Return the lines of all panes; the one with the focus gets all the room that the others leave."""
+    """Return the lines of all panes; the focused pane gets the space that the others leave."""
     items, is_agent = _items(seen, columns, SMALL, chosen), text.title == "agent"
     log = ["-- harness --", *(_log_line(row) for row in [*seen.rows][1 - SMALL :])]
     other = log if is_agent else _at_work(seen, columns, SMALL)
@@ -177,7 +179,7 @@ def _looked_into(seen: WatchView, columns: int, rows: int, chosen: str | None, t
 
 
 def log_lines(seen: WatchView) -> list[str]:
-    """Return the log lines for the pane of the harness."""
+    """Return the log lines for the harness pane."""
     return [_log_line(row).strip() for row in seen.rows]
 
 
@@ -205,7 +207,7 @@ def _head(seen: WatchView, columns: int) -> list[str]:
 
 
 def _paid(money: Money, running: Now | None, columns: int) -> str:
-    """Return the money spent, and the usage of the running session; a part that does not fit is left out."""
+    """Return a text with the cost so far and the usage of the running session; parts that do not fit are omitted."""
     limit = f" of ${money.limit_usd:.2f}" if money.limit_usd is not None else ""
     parts = [f"{money}{limit}"] if money.sessions else []
     if running and running.tokens is not None:
@@ -214,14 +216,14 @@ def _paid(money: Money, running: Now | None, columns: int) -> str:
 
 
 def _paid_by_several(view: ProjectView, now: str, columns: int) -> str:
-    """Return the money that a parallel run has spent, and the project's own budget if it has one."""
+    """Return a text with the cost of a parallel run, and the project's own budget if there is one."""
     limit = view.money.limit_usd
     whole = f"{view.money} of ${limit:.2f}" if limit is not None and view.money.sessions else ""
     return _as_fits([*filter(None, (whole, now))] or ["nothing spent yet"], columns, "  ")
 
 
 def _as_fits(parts: Sequence[str], columns: int, between: str) -> str:
-    """Return the parts that fit, joined; the last parts are dropped first."""
+    """Return the parts joined to one text; if it is too wide, the last parts are dropped."""
     found = [*map(shown, parts)]
     while width(between.join(found)) > columns and len(found) > 1:
         found.pop()
@@ -258,7 +260,7 @@ def _short_name(item: Item) -> str:
 
 
 def current(view: ProjectView) -> str | None:
-    """Return the item that is worked on; else the first that needs a person, or is open."""
+    """Return the id of the item that an agent works on; otherwise the first item that needs the user or is open."""
     by_state = {OPEN if each.again else each.state: each.id for each in reversed(view.items)}
     named = next((each.item for each in view.now if each.alive and each.item), None)
     at_work = next((each.id for each in view.items if named in (each.name, each.id)), None)
@@ -266,7 +268,7 @@ def current(view: ProjectView) -> str | None:
 
 
 def _at_work(seen: WatchView, columns: int, rows: int) -> list[str]:
-    """Return the slots of a parallel run, or the last lines of the agents, as many as fit."""
+    """Return the slots of a parallel run, or the last output lines of the agents, as many as fit."""
     if seen.slots:
         found = ["-- agents --", *(f"  {each.strip()}" for each in seen.slots)]
         left = len(found) - rows + 1
@@ -315,9 +317,9 @@ def _now_json(now: Now) -> JsonObject:
 
 
 def footer(seen: WatchView, columns: int, waits: str = "") -> list[str]:
-    """Return the three status lines below a run's output; ``waits`` is what the run waits for. F-RUN-1.
+    """Return the three status lines below a run's output; ``waits`` says what the run is waiting for. F-RUN-1.
 
-    If the room is too small, less important parts are dropped first, as a whole.
+    If the space is too small, whole parts are dropped, the least important first.
     """
     view = seen.view
     running = next((each for each in view.now if each.alive), None)
@@ -358,7 +360,7 @@ def _slots(seen: WatchView) -> str:
 
 
 def _of_several(parallel: JsonObject | None) -> str:
-    """Return the money that a parallel run has spent by now; empty if unknown."""
+    """Return a text with the amount that a parallel run has spent so far; empty if unknown."""
     budget = (parallel or {}).get("budget")
     spent, limit = (amount(budget.get(name)) if isinstance(budget, dict) else None for name in ("spent", "limit"))
     if spent is None:
@@ -367,11 +369,11 @@ def _of_several(parallel: JsonObject | None) -> str:
 
 
 NEARLY = 1.2
-"""Two estimates whose ratio is below this are shown as one."""
+"""Ratio below which the lower and upper time estimates are shown as one estimate."""
 
 
 def time_left(view: ProjectView) -> str | None:
-    """Return the estimated time for the open items, by the proven ones; ``None`` before there are three. F-WATCH-2."""
+    """Return the estimated time for the open items; ``None`` with fewer than three proven items. F-WATCH-2."""
     proven = {each.id for each in view.items if each.state in DONE}
     still = sum(each.is_left for each in view.items)
     taken: dict[str, float] = {}
@@ -399,7 +401,10 @@ class AllProjects:
         self._views: dict[str, WatchReader] = {}
 
     def look(self, places: Sequence[Place]) -> list[tuple[str, Kind, WatchView | str]]:
-        """Return folder, kind and view of each, first those that need a person; an error text if unreadable. SC-63."""
+        """Return folder, kind and state of each project, first those that need the user. SC-63.
+
+        For an unreadable project, an error text replaces the state.
+        """
         found: list[tuple[str, Kind, WatchView | str]] = []
         for each in places:
             if not each.path or each.gone or each.kind is None:
@@ -425,7 +430,7 @@ def class_of(seen: WatchView | str) -> str:
 
 
 def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, chosen: str | None = None) -> list[str]:
-    """Return one line for each project; if room is short, columns are dropped, but never state, proven and cost."""
+    """Return one line for each project; if space is short, all columns but state, proven and cost may be dropped."""
     rows = [_row(path, seen, path == chosen) for path, _, seen in found]
     told = [each for each in rows if each.error is None]
     doing = max([len("STATE"), *(width(each.doing) for each in told)])
@@ -449,7 +454,7 @@ def all_lines(found: Sequence[tuple[str, Kind, WatchView | str]], columns: int, 
 
 
 def _paid_by_now(view: ProjectView) -> str:
-    """Return the money spent, by running sessions too; empty before any has reported its usage."""
+    """Return the cost so far as text, including running sessions; empty if no usage is known."""
     running = [each for each in view.now if each.alive and each.tokens is not None]
     money = view.money
     spent = money.spent_usd + sum(each.cost_usd or 0.0 for each in running)
@@ -461,7 +466,7 @@ MOST_ITEM = 12
 
 
 def _item_of(view: ProjectView) -> str:
-    """Return the item of the first question, else that of a running session, else that of a dead one."""
+    """Return the item of the first question, otherwise of a running session, otherwise of a dead session."""
     asked = next((each.item for each in view.state.questions if each.item), None)
     running = sorted((each for each in view.now if each.item), key=lambda each: not each.alive)
     name = asked or next((each.item for each in running), None)
@@ -471,7 +476,7 @@ def _item_of(view: ProjectView) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Row of a project in the list of all; every text is printable on a terminal."""
+    """Row of a project in the overview of all projects; every text is printable on a terminal."""
 
     sign: str
     name: str

@@ -1,9 +1,9 @@
-"""The reasons for an item's state: its claims and verdicts, a person's decisions, and commands to check it yourself.
+"""Reasons for an item's state: claims, verdicts, a person's decisions, and commands with which users can check them.
 
     found = why.explain(view, why.item_of(view, "5"))
     print("\\n".join(why.lines(found)))
 
-The commands are for a shell in the project's folder, one after the other. They need git and the project's own tools,
+The commands run in order in one shell in the project's folder. They need git and the project's own tools,
 but not the harness. Source: ``faces.md`` 3, F-STORY-3.
 """
 
@@ -26,26 +26,26 @@ from agent_harness.session.status_summary import NOT_REPORTED, why_kept
 __all__ = ["commits_moved", "explain", "histories", "item_of", "lines", "outputs", "wasted", "with_sessions"]
 
 Changes = Mapping[tuple[str, str], Sequence[str]]
-"""The paths that differ between two commits."""
+"""Changed paths, keyed by a pair of commits."""
 
 History = tuple[list[ClaimVerdict], list[PastSession]]
-"""The claims and the sessions of an item, oldest first."""
+"""Claims and sessions of an item, each oldest first."""
 
 MOST_LINES = 30
-"""Lines of an answer without ``--full``."""
+"""Maximum number of output lines without ``--full``."""
 
 INDENT = 11
 _PRINTED = 8  # last lines of a check's output
 
 REASONS = {
-    "answers_differ": "a function gave another answer when called outside its test",
-    "changed_by_its_run": "the proof passed, but its run changed files of the work",
+    "answers_differ": "a function returned a different result when called outside its test",
+    "changed_by_its_run": "the check passed, but changed files of the work",
     "check_changed": "the agent changed a file that the check runs",
     "breaks_completed": "it breaks a task that was completed before",
     "broken_later": "a later change broke it",
     "cleanup_claimed": "a cleanup session claimed a feature",
     "cleanup_worse": "the cleanup added lint errors",
-    "compiled_file": "compiled code was left out",
+    "compiled_file": "compiled files were removed before the check",
     "criteria_unmet": "criteria are not met",
     "cut_short": "the worker was stopped before it ended",
     "damaged_commit": "the commit is damaged",
@@ -53,22 +53,22 @@ REASONS = {
     "environment_changed": "the agent changed a script of the environment",
     "fails_in_suite": "its tests pass alone but fail in the suite",
     "flaky_test": "a test passed and failed on the same code",
-    "green_before": "the proof passed before the work as well",
-    "link_leads_out": "a symlink points outside the repository",
+    "green_before": "the check also passed before the work",
+    "link_leads_out": "a symbolic link points outside the repository",
     "lint": "the linter found errors",
     "marked_by_hand": "it was marked as done in the file",
     "multiple_claims": "more than one item was claimed",
-    "no_evidence": "nothing shows that the agent looked at it",
-    "no_proof_run": "no proof was run",
+    "no_evidence": "the agent showed no evidence",
+    "no_proof_run": "no check was run",
     "not_landed": "it was proven in its workspace but not merged",
     "not_verified": "it has not been verified",
     "own_files": "the agent changed files of the harness",
-    "over_limit": "the checks exceeded a limit",
+    "over_limit": "the checks exceeded a resource limit",
     "packages_changed": "the agent changed installed packages",
     "passes_only_in_place": "it passes in the work tree but not in a clean checkout",
     "product_knows_tests": "the code checks whether it is being tested",
     "proof_failed": "the check failed",
-    "proof_not_red": "its tests passed on the code before as well",
+    "proof_not_red": "its tests also passed on the base commit",
     "protected_test_changed": "the agent changed tests that are not its own",
     "regression": "tests that passed before now fail",
     "review_objected": "the review objected",
@@ -77,7 +77,7 @@ REASONS = {
     "suite_failed": "the suite did not run",
     "test_support_changed": "the agent changed files that tests depend on",
     "tests_gone": "tests that passed before are missing",
-    "timed_out": "the proof took too long",
+    "timed_out": "the check took too long",
     "trivial_test": "the test asserts nothing",
     "unchanged": "nothing was changed, and the check passed before",
     "only_checked": "the check passes, but a proof is required",
@@ -86,23 +86,23 @@ REASONS = {
     "worker_failed": "the worker failed",
     "wrong_feature": "another feature was claimed",
 }
-"""Text for each code of a verdict; any other code is shown as it is, with blanks for underscores."""
+"""Text for each verdict code; an unknown code is shown with blanks for underscores."""
 
 WORDS = {
     "override": "marked it as done, without a proof",
-    "manual": "verified it by hand",
-    "takeback": "gave it back as done",
+    "manual": "verified it manually",
+    "takeback": "returned it as done",
     "undo": "undid it",
     "redo": "restored it",
     "accept-change": "allowed the change of protected files",
-    "accept-unchanged": "said that it was done already",
-    "accept-built": "accepted what was built early",
+    "accept-unchanged": "confirmed that it was already done",
+    "accept-built": "accepted that it was already built",
     "reject": "rejected it",
     "evidence": "decided a criterion",
     "record done": "said that the task is done",
 }
 LINKED = (".venv", "venv", "node_modules", "vendor")
-"""Folders of installed packages, which no commit holds: a checkout gets links to them."""
+"""Folders of installed packages that are not committed; a checkout gets symbolic links to them."""
 
 _TEST_NAMES = ("test_", "conftest.")
 _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
@@ -112,9 +112,10 @@ _TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs"})
 
 
 def item_of(view: ProjectView, named: str | None) -> Item:
-    """Return the item that a person names: ``5``, ``#5``, ``Feature #5``, ``task-001``; the only one if none is named.
+    """Return the item that the user names as ``5``, ``#5``, ``Feature #5`` or ``task-001``; without a name, the only
+    item.
 
-    Raise ``UsageError``, with the nearest id, if there is no such item.
+    Raise ``UsageError``, with the most similar id, if there is no such item.
     """
     if not view.items:
         if view.gaps:
@@ -124,7 +125,7 @@ def item_of(view: ProjectView, named: str | None) -> Item:
     if not named:
         if len(view.items) == 1:
             return view.items[0]
-        raise UsageError("Which item? Its id is missing", hint=f"harness why {quoted(view.items[0].id)}")
+        raise UsageError("The item id is missing", hint=f"harness why {quoted(view.items[0].id)}")
     wanted = named.strip()
     short = wanted.lower().removeprefix("feature").strip(" #-")
     exact = (each for each in view.items if each.id in (wanted, wanted.removeprefix("#")))
@@ -162,10 +163,10 @@ def explain(
     moved: Mapping[str, str] | None = None,
     history: History | None = None,
 ) -> JsonObject:
-    """Return all that is known of an item, for an answer in JSON and for ``lines``.
+    """Return everything known about an item's state, for JSON output and for ``lines``.
 
-    ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; without them,
-    git is asked. ``history`` are the item's claims and sessions, if the caller has them.
+    ``changed`` are the paths that differ between commits, and ``moved`` the result of ``commits_moved``; if omitted,
+    they are read from git. ``history`` has the item's claims and sessions, if already known.
     """
     from agent_harness.kernel.redact import redact
 
@@ -202,7 +203,7 @@ def explain(
 
 
 def histories(view: ProjectView, *items: str) -> dict[str, History]:
-    """Return the history of each of these items, from one walk over the records."""
+    """Return claims and sessions of each of these items, from one pass over the records."""
     found: dict[str, History] = {each: ([], []) for each in items}
     for claim in view.claims:
         if claim.item in found:
@@ -214,14 +215,14 @@ def histories(view: ProjectView, *items: str) -> dict[str, History]:
 
 
 def _proving(item: Item, claims: Sequence[ClaimVerdict]) -> ClaimVerdict | None:
-    """Return the claim that proves an item: the last accepted one, if the item is done."""
+    """Return the claim that proves an item: the last accepted claim, if the item is done; otherwise None."""
     if item.state not in project_view.DONE:
         return None
     return next((each for each in reversed(claims) if each.accepted), None)
 
 
 def commits_moved(folder: str, claims: Iterable[ClaimVerdict]) -> dict[str, str]:
-    """Return old and new id of these claims' commits that have another id after a rebase onto the remote's commits."""
+    """Return a mapping from old to new commit id for accepted claims whose commits were rebased."""
     landed = (each for each in claims if each.accepted and each.commit != each.candidate)  # merged: another id
     commits = [each.commit for each in landed if each.commit]
     top = _top(folder) if commits else None
@@ -257,10 +258,10 @@ def _proven(line: ClaimVerdict | None, moved: Mapping[str, str]) -> JsonObject |
 def with_sessions(
     claims: Iterable[ClaimVerdict], sessions: Sequence[PastSession]
 ) -> list[tuple[ClaimVerdict, PastSession | None]]:
-    """Return each claim with the session in which it was made; ``sessions`` are those on one item.
+    """Return each claim with the session that made it; ``sessions`` are the sessions on one item.
 
-    An attempt at a task has the number of its session, which other attempts share, and its own attempt number. A slice
-    of a long task is known by its position.
+    An attempt at a task is found by session number and attempt number, because several attempts may share a session. A
+    slice of a long task is found by its position.
     """
     last = {each.number: each for each in sessions if each.number is not None}
     first = {each.number: each for each in reversed(sessions) if each.number is not None}
@@ -301,7 +302,7 @@ def _claim(line: ClaimVerdict, session: PastSession | None, kind: str) -> JsonOb
 
 
 def _why(line: ClaimVerdict) -> str:
-    """Return the reason that a claim was accepted or rejected, in words."""
+    """Return a readable reason why a claim was accepted or rejected."""
     if line.by_person:
         return f"a person {WORDS.get(line.word or '', f'said: {line.word}')}"
     if line.accepted:
@@ -347,7 +348,10 @@ def checks(
     moved: Mapping[str, str],
     changed: Changes | None = None,
 ) -> Iterator[JsonObject]:
-    """Yield the commands, each with its expected result, ``pass`` or ``fail``. They run in order in one shell."""
+    """Yield the shell commands that check an item, each with the expected result ``pass`` or ``fail``.
+
+    The commands run in order in one shell.
+    """
     root = view.path
     commands = [each for each in line.steps if each.command and each.step in ("proof", "criterion")] if line else []
     if view.kind == "longtask" or not line or not line.commit:
@@ -386,7 +390,7 @@ def checks(
 
 
 def _one_command(command: str) -> str:
-    """Return the command on one line, quoted so that it can be part of a list of commands."""
+    """Return a shell command on one line, quoted so that it can be combined with other commands."""
     if "\n" in command:
         escaped = command.strip().replace("\\", "\\\\").replace("\n", "\\n")
         return f'sh -c "$(printf %b {quoted(escaped)})"'
@@ -399,7 +403,7 @@ def _entered(folder: str, root: str) -> str:
 
 
 def _top(folder: str) -> str | None:
-    """Return the work tree of a folder, or ``None``."""
+    """Return the git work tree that contains a folder, or ``None``."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         here, before = os.path.dirname(here), here
@@ -424,9 +428,10 @@ def _linked(top: str) -> list[str]:
 
 
 def _imports(top: str, inside: str) -> str:
-    """Return a ``PYTHONPATH`` assignment, as in verification, if the environment has an editable install of ``top``.
+    """Return a ``PYTHONPATH`` assignment if the environment has an editable install of ``top``, otherwise an empty
+    text.
 
-    With it, Python finds the checkout before the install. Else return an empty text.
+    The assignment lets Python find the checkout before the install, as in verification.
     """
     roots = [os.path.normpath(os.path.relpath(each, inside)) for each in _editable(top, os.environ.get("PATH", ""))]
     if not roots:
@@ -455,7 +460,7 @@ def _editable(top: str, search_path: str) -> tuple[str, ...]:
 
 
 def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Changes | None) -> list[str]:
-    """Return the tests that prove an item and their support files, which are kept when the code is restored."""
+    """Return the paths of an item's tests and their support files, which stay when the code is set back."""
     from agent_harness.kernel.git import Git
 
     changed: Sequence[str] = ()
@@ -468,7 +473,7 @@ def _test_side(top: str, before: str, line: ClaimVerdict, item: Item, known: Cha
 
 
 def is_test_side(path: str) -> bool:
-    """Return True if a path is a test or is in a folder of tests."""
+    """Return True if a path is a test file or is inside a tests folder."""
     *folders, name = path.split("/")
     named = name.startswith(_TEST_NAMES) or os.path.splitext(name)[0].endswith(("_test", ".test", ".spec"))
     return named or not _TEST_FOLDERS.isdisjoint(folders)
@@ -478,7 +483,9 @@ def is_test_side(path: str) -> bool:
 
 
 def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> JsonObject:
-    """Return the cost of an item's sessions and of those with rejected claims; unknown costs are counted apart."""
+    """Return the cost of an item's sessions, and of those with rejected claims; unknown costs are counted
+    separately.
+    """
     money, lost = Money.of(sessions), Money.of(wasted(sessions, claims))
     known = [each.seconds for each in sessions if each.seconds is not None]
     return {
@@ -492,7 +499,7 @@ def cost(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> Jso
 
 
 def usd(amount: float) -> str:
-    """Return an amount for a person; a positive amount below half a cent is not shown as zero."""
+    """Return an amount of US dollars as text; a positive amount below half a cent is not shown as zero."""
     return "less than $0.01" if 0 < amount < 0.005 else f"${amount:.2f}"
 
 
@@ -500,7 +507,7 @@ DONE = ("verified", "completed")
 
 
 def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> list[PastSession]:
-    """Return the sessions that made a claim and had none accepted."""
+    """Return the sessions that claimed an item but had no claim accepted."""
     believed: dict[int, list[ClaimVerdict]] = {}
     for claim, its in with_sessions((each for each in claims if not each.by_person), sessions):
         believed.setdefault(id(its), []).append(claim)
@@ -517,7 +524,7 @@ def wasted(sessions: Sequence[PastSession], claims: Sequence[ClaimVerdict]) -> l
 
 
 def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]:
-    """Return (step, output) of the verdict of this number. Raise ``UsageError`` if no output was kept."""
+    """Return step and output of each step of a numbered verdict; raise ``UsageError`` if no output was kept."""
     from agent_harness.kernel import files
 
     mine = histories(view, item.id)[item.id][0]
@@ -540,9 +547,9 @@ def outputs(view: ProjectView, item: Item, number: int) -> list[tuple[str, str]]
 
 
 def not_landed(home: str | None, item: str) -> list[JsonObject]:
-    """Return the reasons that proven work on an item did not land in the last parallel run, oldest first.
+    """Return the reasons why proven work on an item was not merged in the last parallel run, oldest first.
 
-    ``home`` is the project's state folder, outside the project. An unreadable journal counts as empty.
+    ``home`` is the project's state folder outside the project. An unreadable journal counts as empty.
     """
     from agent_harness.kernel import journal
     from agent_harness.kernel.redact import redact
@@ -559,7 +566,7 @@ def not_landed(home: str | None, item: str) -> list[JsonObject]:
 
 
 def _landing_lines(found: JsonObject) -> list[str]:
-    """Return lines for each time that it did not land, with the reason, and the check's last output."""
+    """Return lines for each failed merge of an item, with the reason and the check's last output."""
     rows: list[str] = []
     for each in found.get("not_landed") or ():
         at = clock.parse(each["at"])
@@ -574,7 +581,7 @@ def _landing_lines(found: JsonObject) -> list[str]:
 
 
 def lines(found: JsonObject, *, full: bool = False) -> list[str]:
-    """Return the answer for a person; at most ``MOST_LINES`` lines unless ``full``."""
+    """Return the explanation as output lines, at most ``MOST_LINES`` unless ``full`` is set."""
     head = [_headline(found), *_check_lines(found)]
     story = _story_lines(found)
     tail = [*_landing_lines(found), *_wait_lines(found), *_cost_lines(found), _row("next", str(found["next"]))]
@@ -651,7 +658,7 @@ def _story_lines(found: JsonObject) -> list[str]:
 
 
 def _diff_word(found: JsonObject, claim: JsonObject) -> str:
-    """Return the name of a claim's session for `harness diff`: its number, or the rescue ref of an attempt."""
+    """Return the argument of `harness diff` for a claim's session: its number, or an attempt's rescue ref."""
     ref = str(claim["rolled_back"]).removeprefix("refs/harness/")
     return quoted(ref) if found["kind"] == "tasklist" else str(claim["session"])
 

@@ -98,7 +98,7 @@ Examples:
   harness limits clear claude-code
   harness limits clear --all""",
 )
-@click.option("--host", "of_host", is_flag=True, help="Show the slots of this machine, and their holders.")
+@click.option("--host", "of_host", is_flag=True, help="Show this machine's agent slots, and what uses them.")
 @json_option
 @click.pass_context
 def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
@@ -202,7 +202,7 @@ Examples:
   harness limits clear --all""",
 )
 @click.argument("account", required=False)
-@click.option("--all", "everything", is_flag=True, help="Every limit in force.")
+@click.option("--all", "everything", is_flag=True, help="Lift every rate limit.")
 @json_option
 def clear(account: str | None, everything: bool, as_json: bool) -> int:
     """Lift the rate limit of an account. ACCOUNT may also be the name of an agent client.
@@ -212,7 +212,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
     from agent_harness.kernel.rate_limits import LimitClock
 
     if everything == bool(account):
-        raise UsageError("Name one account, or --all", hint="harness limits")
+        raise UsageError("Give one account, or --all", hint="harness limits")
     clock = LimitClock()
     known = [*(each.account for each in clock.all()), *clock.throttled()]
     accounts = list(dict.fromkeys(known)) if everything else [_account(str(account))]
@@ -224,7 +224,7 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
         click.echo(json.dumps({"ok": True, **named, "lifted": lifted}, ensure_ascii=False))
         return 0
     for each, there in cleared.items():
-        none = f"No limit of {each} was known: harness limits. If a long task waits for it, that is due again."
+        none = f"{each} had no rate limit (see: harness limits). A long task that waits for {each} is due again."
         show(f"Lifted the limit of {each}." if there else none)
     if not cleared:
         show("No account is rate limited.")

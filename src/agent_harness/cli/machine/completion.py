@@ -142,7 +142,7 @@ def _place_of(shell: str) -> Path:
     epilog="""\b
 Examples:
   harness completion bash --install
-  source <(harness completion bash)          for this shell alone""",
+  source <(harness completion bash)          only for this shell""",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--install", is_flag=True, help="Write it into the shell's own completion folder.")
@@ -170,9 +170,11 @@ def completion(shell: str, install: bool) -> int:
     show(f"Wrote {path}. It is loaded when a new {shell} first needs it.")
     if shell == "bash":
         again = shlex.quote(f"source {shlex.quote(str(path))}")
-        show(f"It takes the package bash-completion; without that: echo {again} >> ~/.bashrc")
+        show(f"This needs the package bash-completion; without it: echo {again} >> ~/.bashrc")
     if shell == "zsh":
-        show(f"zsh looks there once its .zshrc says, before compinit: fpath=({shlex.quote(str(path.parent))} $fpath)")
+        show(
+            f"zsh reads that folder if .zshrc contains, before compinit: fpath=({shlex.quote(str(path.parent))} $fpath)"
+        )
     return 0
 
 

@@ -55,13 +55,13 @@ class CheckResult:
 
 
 @click.command(
-    short_help="Find problems here, and how to fix them.",
+    short_help="Find problems and show how to fix them.",
     epilog="""\b
 Examples:
   harness doctor
-  harness doctor --fix      repairs what is safe to repair, and says what it did""",
+  harness doctor --fix      makes the safe repairs, and lists them""",
 )
-@click.option("--fix", is_flag=True, help="Do the safe repairs: only in the harness's own files, nothing is removed.")
+@click.option("--fix", is_flag=True, help="Make the safe repairs: they change only harness files, and delete nothing.")
 @json_option
 def doctor(fix: bool, as_json: bool) -> int:
     """Check Python, git, the agents, rate limits, and the project or long task in this folder.
@@ -214,13 +214,15 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
         yield CheckResult("validation", "warning", f"without a validation command: {', '.join(unproven[:5])}", fix)
     if found["isolation"] == "in_place":
         fix = 'edit harness-tasks.json: "session_config": {"isolation": "worktree"}'
-        yield CheckResult("isolation", "warning", "validations run in the folder itself, not on the commit alone", fix)
+        yield CheckResult(
+            "isolation", "warning", "checks run in the project folder, not in a clean checkout of the commit", fix
+        )
     if not (verdicts := found["verdicts"])["whole"]:
         yield CheckResult("verdicts", "wrong", verdicts["message"], f"less {shlex.quote(verdicts['path'])}")
     if halt := found["halt"]:
         yield CheckResult("halt", "wrong", f"{halt.get('category')}: {halt.get('message')}", "harness resume")
     if found["work_left"] and not found["active"]:
-        yield CheckResult("marker", "warning", "hooks rest here", "harness activate")
+        yield CheckResult("marker", "warning", "hooks are off here", "harness activate")
     yield from _hooks(found["root"])
 
 
@@ -231,9 +233,14 @@ def _lock(folder: str) -> CheckResult:
     with Lock(folder, timeout_seconds=5.0):
         try:
             with Lock(folder, timeout_seconds=0.05):
-                return CheckResult("lock", "wrong", "two took the lock at once", "use a disk that knows flock or mkdir")
+                return CheckResult(
+                    "lock",
+                    "wrong",
+                    "two processes could take the lock at the same time",
+                    "use a disk that supports flock or mkdir",
+                )
         except LockBusy:
-            return CheckResult("lock", "ok", "taken, and it excluded a second one")
+            return CheckResult("lock", "ok", "the lock works: a second attempt to take it failed")
 
 
 def _hooks(folder: str) -> Iterator[CheckResult]:
@@ -267,7 +274,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
     from agent_harness.hooks import install
 
     words = "" if scope == "user" else " --project"
-    message = f"those of {name} ({scope}) start another installation of the harness, or an older one"
+    message = f"the hooks of {name} ({scope}) start another or older harness installation"
     repair = None if name == "codex" else lambda: install.install(name, scope, folder, os.environ)
     return CheckResult("hooks", "warning", message, f"harness hooks install --client {name}{words}", repair)
 
@@ -293,7 +300,7 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
         if each.signed_in is False:
             yield CheckResult("sign-in", "warning", f"{each.spec}: {each.signing_in}", each.sign_in)
         if each.too_old:
-            message = f"{each.spec}: {each.version} is older than {each.oldest}, the oldest that is known to work"
+            message = f"{each.spec}: {each.version} is older than {each.oldest}, the oldest supported version"
             package = registry.PACKAGES[os.path.basename(str(each.program))]
             yield CheckResult("version", "warning", message, f"npm install -g {package}")
     for limit in LimitClock().all():
@@ -336,7 +343,7 @@ def limits() -> CheckResult:
     allowed = sandbox.limits_from(sandbox.AUTO)
     room = f"{kernel.size(allowed.free_disk)} free on the disk"
     if not kernel.held():
-        text = f"no limits of memory and processes: this system does not show the usage of a command; {room}"
+        text = f"no limits on memory and processes: this system does not report a command's usage; {room}"
         return CheckResult("limits", "warning", text, "run agents in a container with its own limits: docs/security.md")
     text = f"{kernel.size(allowed.memory)} of memory, {allowed.processes} processes and threads, {room}: looked after"
     return CheckResult("limits", "ok", f"{text} by the process that watches over each command")
@@ -369,18 +376,20 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
             shlex.quote(os.fspath(each)) for each in (git.shared_dir() / "config", git.git_dir() / "index")
         )
         fix = f"rm {index} && git reset" if "index" in said else f"git config --file {config} --list"
-        yield CheckResult("repository", "wrong", f"your own git says here: {said}", fix)
+        yield CheckResult("repository", "wrong", f"git without the harness's settings fails here: {said}", fix)
     elif git.commit_of("HEAD") and not git.ok("ls-tree", "HEAD"):
-        yield CheckResult("repository", "wrong", "git lacks objects of HEAD", "git fsck  # then: fetch or copy them")
+        yield CheckResult(
+            "repository", "wrong", "the repository lacks objects of HEAD", "git fsck  # then: fetch or copy them"
+        )
     elif git.head() is not None and git.branch() is None:
         yield CheckResult("repository", "warning", "HEAD is detached", "git switch BRANCH")
     if git.settings().get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
-        said = "commit.gpgsign is on, and commits of the harness are not signed"
+        said = "commit.gpgsign is on, but the harness does not sign its commits"
         yield CheckResult("signing", "warning", said, "git rebase --exec 'git commit --amend --no-edit -S' BASE")
     old = [lock for lock, _, _ in repair.locks(git.repository) if _age(lock) > OLD_LOCK_SECONDS]
     if old:
         fix = f"rm {shlex.join(old)}  # when no git command is running here"
-        yield CheckResult("git lock", "warning", "a git command has left its lock, or is still running", fix)
+        yield CheckResult("git lock", "warning", "a git command left its lock file, or is still running", fix)
 
 
 def _plain_git(path: str, top: str) -> str | None:
@@ -415,7 +424,7 @@ def identity(path: str) -> Iterator[CheckResult]:
     )
     if not done.stdout.strip() and not os.environ.get("GIT_AUTHOR_EMAIL"):
         fix = "git config --global user.email YOU@EXAMPLE.ORG && git config --global user.name YOU"
-        yield CheckResult("identity", "warning", "git does not know who commits: user.email is not set", fix)
+        yield CheckResult("identity", "warning", "git cannot commit without an identity: user.email is not set", fix)
 
 
 def _age(path: str) -> float:
@@ -455,11 +464,13 @@ def codex_trust(path: str) -> Iterator[CheckResult]:
     try:
         found = trusting.states(file, path, os.environ)
     except HarnessError as error:
-        yield CheckResult("trust", "warning", f"Codex cannot be asked: {error.message}", trusting.HINT)
+        yield CheckResult("trust", "warning", f"Codex did not answer: {error.message}", trusting.HINT)
         return
     waiting = [each for each in found if each.get("trustStatus") not in (None, "trusted", "managed")]
     if waiting:
-        yield CheckResult("trust", "wrong", f"Codex passes over {len(waiting)} hooks: not trusted", trusting.HINT)
+        yield CheckResult(
+            "trust", "wrong", f"Codex skips {len(waiting)} hooks that you have not trusted", trusting.HINT
+        )
     else:
         yield CheckResult("trust", "ok", "Codex trusts the hooks")
 
@@ -478,14 +489,14 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     ours = shutil.which("python3") or "nowhere"
     found = _run_by_codex("command -v python3 || echo nowhere")
     if found is None:
-        message = "not proven: Codex did not run the command that was to show its PATH"
+        message = "unknown: Codex did not run the command that shows its PATH"
         yield CheckResult("codex PATH", "warning", message, "codex doctor")
     elif found == ours:
         message = f"a command that Codex ran finds python3 at {ours}, as the harness does (tried with a scripted model)"
         yield CheckResult("codex PATH", "ok", message)
     else:
-        message = f"a command that Codex ran finds python3 at {found}, and the harness at {ours}"
-        fix = "take PATH out of $BASH_ENV, ~/.zshenv and [shell_environment_policy] of Codex's config.toml"
+        message = f"a command that Codex ran finds python3 at {found}, but the harness finds it at {ours}"
+        fix = "remove PATH from $BASH_ENV, ~/.zshenv and [shell_environment_policy] in Codex's config.toml"
         taken = discovery.chosen(os.environ, configured, folder)["kind"] == "codex"
         yield CheckResult("codex PATH", "wrong" if taken else "warning", message, fix)
 

@@ -28,18 +28,26 @@ def _usual_min_free_mb() -> int:
 
 
 @click.command(
-    short_help="Run jobs for runs on another machine.",
+    short_help="Run jobs for a coordinator on another machine.",
     epilog="""\b
 Examples:
   harness worker --engine temporal://10.0.0.5:7233 --remote 'git@example.org:shop/*'
   harness worker --engine temporal://127.0.0.1:7233/default?pool=big --remote /srv/git/shop.git --slots 8""",
 )
 @click.option("--engine", "url", required=True, envvar="HARNESS_ENGINE", metavar="URL", help="temporal://HOST:PORT.")
-@click.option("--remote", "remotes", cls=Several, metavar="PATTERN", help="Remotes whose jobs are taken.")
-@click.option("--exchange", metavar="DIR", help="Take jobs that come through this folder.")
-@click.option("--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Agents at once; 4.")
-@click.option("--pool", metavar="NAME", help="The pool whose jobs are taken; that of the URL.")
-@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Carry out scheduled slices of this long task.")
+@click.option(
+    "--remote",
+    "remotes",
+    cls=Several,
+    metavar="PATTERN",
+    help="Take jobs of projects with this git remote, such as 'git@HOST:GROUP/*'.",
+)
+@click.option("--exchange", metavar="DIR", help="Take jobs that arrive in this folder, which all machines share.")
+@click.option(
+    "--slots", type=click.IntRange(1, 256), default=4, metavar="N", help="Run at most N agents at a time. [default: 4]"
+)
+@click.option("--pool", metavar="NAME", help="Take the jobs of this pool. [default: the pool in the URL]")
+@click.option("--lth", "tasks", cls=Several, metavar="DIR", help="Run the scheduled slices of this long task.")
 @click.option("--places", metavar="DIR", help="Folder of the workspaces. [default: in the user's state folder]")
 @click.option(
     "--min-free-mb",
@@ -47,7 +55,7 @@ Examples:
     default=_usual_min_free_mb,
     envvar="HARNESS_PARALLEL__MIN_FREE_MB",
     metavar="N",
-    help="Free memory that an agent needs to start beside others. [default: 2048]",
+    help="Start a further agent only if N MiB of memory are free. [default: 2048]",
 )
 def worker(
     *,
@@ -71,7 +79,7 @@ def worker(
     """
     address = _address(url, pool)
     if len(address.pools) > 1:
-        raise UsageError("A worker takes the jobs of one pool", hint="harness worker --pool NAME")
+        raise UsageError("A worker can take jobs of only one pool", hint="harness worker --pool NAME")
     if shared := exchange or address.exchange:
         shared = os.path.abspath(os.path.expanduser(shared))
         if not os.path.isdir(shared):
@@ -80,7 +88,9 @@ def worker(
             )
         remotes += (f"{escape(shared)}/*.git",)
     if not remotes and not tasks:
-        raise UsageError("Name the remotes whose jobs are taken", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR")
+        raise UsageError(
+            "Give the git remotes whose jobs this worker takes", hint="--remote 'git@HOST:GROUP/*', or --exchange DIR"
+        )
     long_tasks = tuple(os.path.abspath(os.path.expanduser(each)) for each in tasks)
     for each in long_tasks:
         if not os.path.isfile(os.path.join(each, "task.json")):
@@ -123,7 +133,7 @@ Examples:
   harness engine check 'temporal://10.0.0.5:7233/default?pool=big&remote=origin' --json""",
 )
 @click.argument("url", envvar="HARNESS_ENGINE")
-@click.option("--exchange", metavar="DIR", help="A folder shared by all machines, instead of the remote.")
+@click.option("--exchange", metavar="DIR", help="Use this folder, which all machines share, instead of a git remote.")
 @json_option
 def check(url: str, exchange: str | None, as_json: bool) -> int:
     """Connect to the server, list its workers, and push and delete a test ref on the git remote of this project.
@@ -153,7 +163,7 @@ def _address(url: str, pool: str | None) -> EngineAddress:
 
     address = address_of(url)
     if address is None:
-        raise UsageError("local: has no workers but those of a run itself", hint="--engine temporal://HOST:PORT")
+        raise UsageError("local: has no remote workers to check", hint="--engine temporal://HOST:PORT")
     require_extra()
     return replace(address, pool=pool) if pool else address
 

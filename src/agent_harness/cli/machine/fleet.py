@@ -12,15 +12,15 @@ from agent_harness.cli.terminal import json_option, say_to, show
 
 __all__ = ["fleet"]
 
-_file = click.option("--file", metavar="FILE", help="The roster; else fleet.yaml in the user's configuration.")
+_file = click.option("--file", metavar="FILE", help="Path of fleet.yaml. [default: in the user's configuration folder]")
 
 
 @click.group(
-    short_help="Run many projects with one shared number of agents.",
+    short_help="Run many projects with one shared limit on agents.",
     epilog="""\b
 Examples:
   harness fleet add ~/src/shop
-  harness fleet run                        # starts runs where there is work, shares the agents
+  harness fleet run                        # starts runs, shares the agents among them
   harness fleet status
   harness fleet why ~/src/shop""",
 )
@@ -34,7 +34,7 @@ def _roster_file(named: str | None) -> str:
     return os.path.abspath(os.path.expanduser(named)) if named else roster.usual_file()
 
 
-@fleet.command("list", short_help="List the projects of the roster.", epilog="Example:  harness fleet list --json")
+@fleet.command("list", short_help="List the projects in fleet.yaml.", epilog="Example:  harness fleet list --json")
 @_file
 @json_option
 def list_(file: str | None, as_json: bool) -> int:
@@ -53,7 +53,7 @@ def list_(file: str | None, as_json: bool) -> int:
     return 0
 
 
-@fleet.command(short_help="Show what every project does.", epilog="Example:  harness fleet status --json")
+@fleet.command(short_help="Show the state of every project.", epilog="Example:  harness fleet status --json")
 @_file
 @json_option
 def status(file: str | None, as_json: bool) -> int:
@@ -75,14 +75,14 @@ def status(file: str | None, as_json: bool) -> int:
 
 
 @fleet.command(
-    short_help="Supervise: start and scale runs.",
+    short_help="Start and scale the runs of all projects.",
     epilog="""\b
 Examples:
   harness fleet run
   harness fleet run --once                 one round, for cron""",
 )
 @_file
-@click.option("--once", is_flag=True, help="One round: start what is due, and leave.")
+@click.option("--once", is_flag=True, help="Do one round: start what is due, then exit.")
 def run(file: str | None, once: bool) -> int:
     """Start runs in projects that have work, share the agents among them, and restart crashed runs. Never ends a run.
 
@@ -110,11 +110,11 @@ def pause() -> int:
     there = of_fleet.folder(make=True)
     if there is not None:
         files.replace(os.path.join(there, "pause"), "paused by a person\n")
-    show("Nothing new starts; running work goes on. next: harness fleet resume")
+    show("No new runs start; running work continues. next: harness fleet resume")
     return 0
 
 
-@fleet.command(short_help="Start runs again.", epilog="Example:  harness fleet resume")
+@fleet.command(short_help="End the pause: start runs again.", epilog="Example:  harness fleet resume")
 def resume() -> int:
     """End a pause of the fleet."""
     from agent_harness.fleet import status as of_fleet
@@ -127,7 +127,7 @@ def resume() -> int:
     return 0
 
 
-@fleet.command(short_help="Add a project to the roster.", epilog="Example:  harness fleet add ~/src/shop")
+@fleet.command(short_help="Add a project to fleet.yaml.", epilog="Example:  harness fleet add ~/src/shop")
 @click.argument("path")
 @_file
 def add(path: str, file: str | None) -> int:
@@ -138,7 +138,7 @@ def add(path: str, file: str | None) -> int:
     return 0
 
 
-@fleet.command(short_help="Remove a project from the roster.", epilog="Example:  harness fleet remove ~/src/shop")
+@fleet.command(short_help="Remove a project from fleet.yaml.", epilog="Example:  harness fleet remove ~/src/shop")
 @click.argument("path")
 @_file
 def remove(path: str, file: str | None) -> int:
@@ -149,7 +149,7 @@ def remove(path: str, file: str | None) -> int:
     return 0
 
 
-@fleet.command(short_help="Explain the share of a project.", epilog="Example:  harness fleet why ~/src/shop")
+@fleet.command(short_help="Explain how many agents a project gets.", epilog="Example:  harness fleet why ~/src/shop")
 @click.argument("path")
 @_file
 def why(path: str, file: str | None) -> int:

@@ -12,9 +12,9 @@ from agent_harness.errors import HarnessError, UsageError
 from agent_harness.kernel.json import JsonObject
 
 CLIENTS = click.Choice(["claude-code", "codex"])
-client_option = click.option("--client", required=True, type=CLIENTS, help="Whose settings.")
+client_option = click.option("--client", required=True, type=CLIENTS, help="The agent client whose settings to use.")
 scope_option = click.option(
-    "--user/--project", "user", default=True, help="For all projects of this user (the default), or for this one only."
+    "--user/--project", "user", default=True, help="Apply to all of your projects (the default), or only to this one."
 )
 
 
@@ -41,7 +41,7 @@ def hooks() -> None:
 )
 @client_option
 @scope_option
-@click.option("--trust", is_flag=True, help="Codex: trust them too, without asking.")
+@click.option("--trust", is_flag=True, help="Codex: also trust the hooks, without asking.")
 @json_option
 def install(client: str, user: bool, trust: bool, as_json: bool) -> int:
     """Write the hooks into the client's settings and keep all other entries. Codex runs the hooks only after you trust
@@ -74,17 +74,17 @@ def uninstall(client: str, user: bool, as_json: bool) -> int:
     if answer["trust_left"]:
         lines.append(f"Codex keeps its trust in the harness hooks: {answer['trust_left']}")
     if answer["kept"]:
-        lines.append(f"changed by others since; the version before the first installation: {answer['kept']}")
+        lines.append(f"the file was changed since; a copy from before the first installation: {answer['kept']}")
     if client == "codex" and answer["others_moved"]:
         answer["note"] = "Other hooks in that file have moved: Codex asks to trust them again (/hooks)."
         lines.append(answer["note"])
     answer["next"] = f"harness hooks install --client {client}{'' if user else ' --project'}"
-    _show(as_json, answer, [*lines, f"to have them again: {answer['next']}"])
+    _show(as_json, answer, [*lines, f"to install them again: {answer['next']}"])
     return 0
 
 
 @hooks.command(
-    "print", short_help="Show what install would add.", epilog="Example:  harness hooks print --client claude-code"
+    "print", short_help="Show what `install` would add.", epilog="Example:  harness hooks print --client claude-code"
 )
 @client_option
 @json_option
@@ -98,7 +98,7 @@ def print_(client: str, as_json: bool) -> int:
     return 0
 
 
-@click.command(short_help="Answer one event of a client.", epilog="Example:  harness hook stop < payload.json")
+@click.command(short_help="Answer one hook event of a client.", epilog="Example:  harness hook stop < payload.json")
 @click.argument("event")
 def hook(event: str) -> int:
     """Answer one hook event (stop, session-start, subagent-stop, teammate-idle); its JSON payload is read from stdin.
@@ -109,7 +109,7 @@ def hook(event: str) -> int:
 
     name = dispatch.named(event)
     if name is None:
-        return _unknown(f"No event {event!r}: {', '.join(dispatch.EVENTS)}")
+        return _unknown(f"Unknown event {event!r}; known are {', '.join(dispatch.EVENTS)}")
     return dispatch.call(name)
 
 
@@ -142,7 +142,7 @@ def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | No
     """Return True if Codex trusts the hooks, or None if Codex was not asked; and a note for the user or None."""
     from agent_harness.hooks import codex_trust
 
-    skipped = f"Codex skips these hooks without a word until you have trusted them: {codex_trust.HINT}"
+    skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"
     if not trust and not (not as_json and sys.stdin.isatty() and _wants_trust()):
         return None, skipped
     trusted = codex_trust.trust(file, _project(), os.environ)
@@ -162,8 +162,8 @@ def _wants_trust() -> bool:
 def _installed_lines(answer: JsonObject) -> list[str]:
     lines = [f"{'installed in' if answer['changed'] else 'already installed in'} {answer['file']}"]
     if answer["kept"]:
-        lines.append(f"as it was before: {answer['kept']}")
-    lines += [f"also in {path}: the hooks run twice" for path in answer["also_in"]]
+        lines.append(f"copy of the earlier file: {answer['kept']}")
+    lines += [f"also installed in {path}: the hooks run twice" for path in answer["also_in"]]
     if answer.get("trusted"):
         lines.append("trusted by Codex")
     return [*lines, answer["note"]] if answer.get("note") else lines

@@ -53,7 +53,7 @@ def notify(context: click.Context, as_json: bool) -> None:
         return
     if not found.to:
         show(
-            "There is no target.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
+            "There is no notification target.\nnext: harness notify add command:notify-send  # or webhook:URL, or ntfy://HOST/TOPIC"
         )
         return
     show("\n".join(f"{sending.shown(each)}" for each in found.to))
@@ -81,7 +81,9 @@ def add(target: str, as_json: bool) -> int:
 
     _refuse_agents("harness notify add")
     sending.add(target)
-    return _answered("add", {"target": sending.shown(target)}, as_json, f"Told from now on: {sending.shown(target)}")
+    return _answered(
+        "add", {"target": sending.shown(target)}, as_json, f"Added the notification target {sending.shown(target)}"
+    )
 
 
 @notify.command(short_help="Remove a target.", epilog="Example:  harness notify remove 'command:notify-send'")
@@ -93,21 +95,24 @@ def remove(target: str, as_json: bool) -> int:
 
     _refuse_agents("harness notify remove")
     sending.remove(target)
-    return _answered("remove", {"target": sending.shown(target)}, as_json, f"No longer told: {sending.shown(target)}")
+    return _answered(
+        "remove", {"target": sending.shown(target)}, as_json, f"Removed the notification target {sending.shown(target)}"
+    )
 
 
 @notify.command(
     "set", short_help="Set the events and the quiet hours.", epilog="Example:  harness notify set --quiet 22:00-07:00"
 )
 @click.option(
-    "--on", cls=Several, metavar="EVENTS", help="question, stopped, done, limit, budget, ...; the first three."
+    "--on",
+    cls=Several,
+    metavar="EVENTS",
+    help="Notify on this event: question, stopped, done, limit, ... [default: the first three]",
 )
-@click.option("--quiet", metavar="HH:MM-HH:MM", help="Local hours without messages; 'none' ends that.")
+@click.option("--quiet", metavar="HH:MM-HH:MM", help="Send nothing in these local hours; 'none': no quiet hours.")
+@click.option("--urgent", cls=Several, metavar="EVENTS", help="Send this event in quiet hours too; 'none': no event.")
 @click.option(
-    "--urgent", cls=Several, metavar="EVENTS", help="Events that are sent in quiet hours, too; 'none' ends that."
-)
-@click.option(
-    "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if they are enabled. [default: 24]"
+    "--digest-hours", type=Positive(), metavar="H", help="Hours between digests, if digests are enabled. [default: 24]"
 )
 @json_option
 def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hours: float | None, as_json: bool) -> int:
@@ -120,11 +125,13 @@ def set_(on: Sequence[str], quiet: str | None, urgent: Sequence[str], digest_hou
         if given:
             words = [each for each in given if each != "none"]
             if wrong := [each for each in words if each not in notices.EVENTS]:
-                raise UsageError(f"{wrong[0]!r} is not an event", hint=f"one of {', '.join(notices.EVENTS)}")
+                raise UsageError(f"Unknown event {wrong[0]!r}", hint=f"one of {', '.join(notices.EVENTS)}")
             members[name] = words or None
     if quiet is not None:
         if quiet != "none" and sending.hours_of(quiet) is None:
-            raise UsageError(f"{quiet!r} is not a time span of the day", hint="harness notify set --quiet 22:00-07:00")
+            raise UsageError(
+                f"{quiet!r} is not a time range such as 22:00-07:00", hint="harness notify set --quiet 22:00-07:00"
+            )
         members["quiet"] = None if quiet == "none" else quiet
     if digest_hours is not None:
         members["digest_hours"] = digest_hours
@@ -152,7 +159,7 @@ def test(as_json: bool) -> int:
         "project": "test",
         "item": None,
         "title": "agent-harness: a test",
-        "text": "You are notified here when something needs a person.",
+        "text": "You will get a message here when something needs you.",
         "answer": ["harness status"],
         "cost_usd": 0.0,
         "proven": 0,
@@ -198,7 +205,7 @@ def check(as_json: bool) -> int:
                 looked += 1
             finally:
                 lock.release()
-    return _answered("check", {"projects": looked}, as_json, f"Looked at {looked} projects.")
+    return _answered("check", {"projects": looked}, as_json, f"Checked {looked} projects.")
 
 
 @notify.command(short_help="Print lines for cron.", epilog="Example:  harness notify install >> lines-for-cron")

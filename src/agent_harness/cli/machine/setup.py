@@ -29,16 +29,20 @@ KINDS = ("tasks", "features", "none")
     short_help="Set up an agent, a project and hooks.",
     epilog="""\b
 Examples:
-  harness setup                                     asks, step by step
-  harness setup --yes                               a task list, when this is a git repository
+  harness setup                                     asks before each step
+  harness setup --yes                               a task list, if this is a git repository
   harness setup --yes --kind tasks --hooks          a repository and a list, hooks for the installed clients
   harness setup --yes --kind features --spec SPEC.md""",
 )
-@click.option("--yes", is_flag=True, help="Ask nothing; make no repository and register no hooks unless named.")
+@click.option(
+    "--yes", is_flag=True, help="Ask nothing. Creates a repository or registers hooks only if an option says so."
+)
 @click.option("--kind", type=click.Choice(KINDS), help="Kind of project to create here: tasks, features or none.")
 @click.option("--spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE", help="Features.")
-@click.option("--agent", metavar="SPEC", help="Which agent; else the first that is found.")
-@click.option("--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the clients found.")
+@click.option("--agent", metavar="SPEC", help="Agent to use. [default: the first that is found]")
+@click.option(
+    "--hooks/--no-hooks", "wants_hooks", default=None, help="Register hooks with the installed clients, or not."
+)
 @json_option
 def setup(
     *, yes: bool, kind: str | None, spec: Path | None, agent: str | None, wants_hooks: bool | None, as_json: bool
@@ -48,7 +52,7 @@ def setup(
     Existing files are not changed. Without a terminal and without --yes, the command only prints the plan.
     """
     if spec is not None and kind not in (None, "features"):
-        raise UsageError("--spec is for --kind features", hint="harness setup --help")
+        raise UsageError("--spec needs --kind features", hint="harness setup --help")
     asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     walk = _Walk(yes=yes, asks=asks, say=say_to(as_json=as_json))
     walk.agent(agent)
@@ -110,7 +114,7 @@ class _Walk:
             return
         wanted = self._kind(kind)
         if wanted == "none":
-            self.note("project", "left", "none was wanted")
+            self.note("project", "left", "not wanted")
         elif wanted == "tasks":
             self._task_list()
         else:
@@ -122,12 +126,12 @@ class _Walk:
         self.say(
             "A task list: small tasks, each with a command that proves it. Features: planned from a specification."
         )
-        return str(click.prompt("What to make here", type=click.Choice(KINDS), default="tasks"))
+        return str(click.prompt("Kind of project to create here", type=click.Choice(KINDS), default="tasks"))
 
     def _task_list(self) -> None:
         from agent_harness.protocols.tasklist.api import TaskList
 
-        if not self.wants(f"Make a task list in {Path.cwd()}?"):
+        if not self.wants(f"Create a task list in {Path.cwd()}?"):
             self.note("project", "left" if self.asks else "planned", "a task list: harness init .")
             return
         self._repository()
@@ -141,7 +145,7 @@ class _Walk:
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
         if shutil.which("git") is None:
             self.note("repository", "left", f"{lost}; git is not on PATH")
-        elif self.wants(f"{lost[0].upper()}{lost[1:]}. Make one here (git init)?"):
+        elif self.wants(f"{lost[0].upper()}{lost[1:]}. Create one here (git init)?"):
             subprocess.run(["git", "init", "--quiet"], check=True, stdin=subprocess.DEVNULL)
             self.note("repository", "done", "git init")
         else:
@@ -270,10 +274,10 @@ def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bo
         say(f"  {row['how']:<10} {row['what']}")
     taken = False
     if not dry_run:
-        taken = ask(yes=yes, default_shown="y/N")("Take this out?")
+        taken = ask(yes=yes, default_shown="y/N")("Remove all of this?")
         if taken:
             found.carry_out()
-            say(f"Done. What was moved is in {found.target}; to have it back: {found.way_back}")
+            say(f"Done. Moved files are in {found.target}; to restore them: {found.way_back}")
         else:
             say("Nothing was changed.")
     answer = {"root": found.root, "rows": rows, "changed": taken, "moved_to": found.target if taken else None}
@@ -308,7 +312,7 @@ class _Removal:
         if nearest is None:
             raise NotAProject(f"No project at or above {folder}", hint="harness uninstall PROJECT")
         if nearest.kind == "longtask":
-            message = "A long task is one folder; the harness keeps nothing of it elsewhere"
+            message = "A long task is a single folder; the harness stores nothing about it elsewhere"
             raise Refused(message, hint=f"rm -r {shlex.quote(nearest.path)}  # removes it with its results")
         traces = {}
         for kind, look in (("tasklist", tasklist.traces), ("features", features.traces)):
@@ -338,7 +342,7 @@ class _Removal:
             yield {"how": "move", "what": self._name(path)}
         bookkeeping, work = self._refs()
         if bookkeeping:
-            yield {"how": "delete", "what": f"{len(bookkeeping)} private refs that hold no work: {_REFS}..."}
+            yield {"how": "delete", "what": f"{len(bookkeeping)} private refs without work: {_REFS}..."}
         yield from self._staying(work)
 
     def _staying(self, work: list[str]) -> Iterator[JsonObject]:
@@ -348,12 +352,15 @@ class _Removal:
             yield {"how": "stays", "what": "lines of .git/info/exclude, private refs: another project here uses them"}
         committed = [self._name(path) for path in self._files() if self._is_committed(path)]
         if committed:
-            yield {"how": "stays", "what": f"{', '.join(committed)} in git's history; commit that they went"}
+            yield {"how": "stays", "what": f"{', '.join(committed)} tracked by git; commit their removal"}
         from agent_harness.kernel.git.locate import text_of
 
         settings = text_of(os.path.join(self.root, ".codex", "config.toml"))
         if "mcp_servers" in settings and "harness" in settings:
-            yield {"how": "stays", "what": ".codex/config.toml, which names harness: take that server out by hand"}
+            yield {
+                "how": "stays",
+                "what": ".codex/config.toml, which contains the server harness: remove that server manually",
+            }
         for client in self._hooks_of_user():
             yield {"how": "stays", "what": f"hooks for all of your projects: harness hooks uninstall --client {client}"}
 

@@ -14,8 +14,8 @@ Ways to begin, in a folder that is a git repository:
   harness init .                        a task list; each task has a command that proves it
   harness add "Add a limit" --validate "pytest -q tests/test_limit.py"
   harness init --spec SPEC.md           a feature project: an agent plans it, you review the plan
-  lth init demo --template ...          a long task: one bounded slice after the other
-  harness import PLAN.md                or a list of another program
+  lth init demo --template ...          a long task, worked on in short runs
+  harness import PLAN.md                tasks from another program
 
 Then:  harness run      and:  harness status""",
     "night": """\
@@ -34,8 +34,8 @@ If only a person can decide, the question is kept. The run continues with unaffe
   harness status                        pending questions, and the command to answer
   harness resume                        each option with its effect
   harness resume --choose WORD          the answer; --feature N if several wait
-  harness skip --feature N              leave the feature out
-  harness override --feature N --passes true|false    your decision instead of a proof""",
+  harness skip --feature N              exclude the feature
+  harness override --feature N --passes true|false    your decision instead of a check""",
     "undo": """\
 Nothing is lost; rolled-back work can be restored:
 
@@ -43,7 +43,7 @@ Nothing is lost; rolled-back work can be restored:
   harness rescue list                   rolled-back work; rescue show, rescue restore
   harness undo 3                        revert accepted work with a new commit
   harness undo 4f2a91c03d7e             restore it, by the id of that commit
-  git log refs/harness/rolled-back/7    the same by git alone""",
+  git log refs/harness/rolled-back/7    the same with git only""",
     "agents": """\
 Claude Code or Codex on PATH is used by default. Name others:
 
@@ -57,7 +57,7 @@ Claude Code or Codex on PATH is used by default. Name others:
 
 
 @click.command(
-    "help", short_help="Read about a topic.", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes"
+    "help", short_help="Show help on a topic.", epilog="\b\nExamples:\n  harness help night\n  harness help exit-codes"
 )
 @click.argument("topic", required=False)
 def help_(topic: str | None) -> int:

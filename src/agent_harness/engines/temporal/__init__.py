@@ -1,7 +1,7 @@
-"""Jobs over Temporal: ``engine`` on the coordinator's side, ``worker`` on the other, ``workflow`` between them.
+"""Jobs over Temporal: ``engine`` runs on the coordinator, ``worker`` on other machines, and ``workflow`` on the server.
 
-Needs the extra ``temporal``; nothing of it is imported before a URL with that scheme is used. TLS, keys and profiles
-are Temporal's own: ``TEMPORAL_*`` variables and its profile file.
+This package needs the extra ``temporal`` and is imported only for a ``temporal:`` URL. TLS, keys and profiles are
+configured with Temporal's own ``TEMPORAL_*`` variables and profile file.
 """
 
 from importlib.util import find_spec
@@ -19,16 +19,16 @@ WORKER_LEFT = "HandsLeft"
 
 
 def work_queue(pool: str) -> str:
-    """Return the task queue of a pool's workers."""
+    """Return the name of the Temporal task queue for a pool's workers."""
     return f"harness.work.{pool}"
 
 
 def slice_queue(host: str) -> str:
-    """Return the task queue of a machine for slices of its long tasks."""
+    """Return the name of a machine's Temporal task queue for slices of its long tasks."""
     return f"harness.lth.{host}"
 
 
 def require_extra() -> None:
-    """Raise ``ToolMissing``, with the install command, if the extra is not installed."""
+    """Raise ``ToolMissing``, with the install command, if the extra ``temporal`` is not installed."""
     if find_spec("temporalio") is None:
         raise ToolMissing("the extra 'temporal' is not installed", hint=command_for_extra("temporal"))

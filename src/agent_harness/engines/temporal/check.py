@@ -1,4 +1,4 @@
-"""Check of a run over Temporal: server, namespace, workers, and the remote of the project here."""
+"""Check of the requirements of a run over Temporal: server, namespace, workers, and the project's git remote."""
 
 import secrets
 import shutil
@@ -25,7 +25,10 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """Return ``ok``, and ``checks`` with ``what``, ``ok`` and ``told``; leave nothing behind."""
+    """Return the result of ``harness engine check``: ``ok``, and ``checks`` with ``what``, ``ok`` and ``told`` each.
+
+    The checks leave nothing behind.
+    """
     rows: list[JsonObject] = []
     loop = LoopThread()
     try:
@@ -66,13 +69,13 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Check that a private ref can be pushed and deleted there."""
+    """Check that a private ref can be pushed to the remote and deleted again."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
         head = git.head()
         if head is None:
-            return {**row, "told": "there is no commit here yet"}
+            return {**row, "told": "this repository has no commit yet"}
         if address.exchange:
             return {**row, **_of_exchange(address.exchange, git, head)}
         url = remote_url(git, address.remote)
@@ -81,14 +84,14 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
             done = git.push(url, refspec, timeout_seconds=SECONDS)
             if not done.ok:
                 told = (done.message.splitlines() or ["it did not answer"])[-1]
-                return {**row, "told": f"{url} takes no private ref: {told}; {PRIVATE}"}
+                return {**row, "told": f"{url} does not accept private refs: {told}; {PRIVATE}"}
     except HarnessError as error:
         return {**row, "told": error.message}
-    return {**row, "ok": True, "told": f"{url} takes refs/harness/*"}
+    return {**row, "ok": True, "told": f"{url} accepts refs/harness/*"}
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Check that a repository can be created there and accepts a bundle; remove it afterwards."""
+    """Check that a repository can be created in the exchange folder and accepts a push; then remove the repository."""
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

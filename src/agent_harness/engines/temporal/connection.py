@@ -1,4 +1,4 @@
-"""Connection to the server, with TLS, keys and profiles from Temporal's own settings; and a loop in its own thread."""
+"""Connection to the Temporal server, configured by Temporal's own settings; and an event loop in its own thread."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Return a client of that server and namespace. Raise ``PreflightFailed`` with the address if there is no
+    """Return a Temporal client for the address. Raise ``PreflightFailed``, with the address, if the server does not
     answer.
     """
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
@@ -58,7 +58,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop that runs in its own thread until it is closed."""
+    """Event loop in its own thread, for calls from synchronous code; runs until closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -66,17 +66,18 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, _Value]) -> _Value:
-        """Run the coroutine and return its result to the calling thread."""
+        """Run a coroutine in the loop's thread; return its result to the calling thread."""
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
-        """Start a coroutine."""
+        """Start a coroutine in the loop's thread; return its future."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
-        """Cancel everything that still runs in it, and its git transfers: a remote may not answer.
+        """Cancel all running coroutines and git transfers, and end the loop's thread.
 
-        The SDK's threads end with their last object, not with Python.
+        Git transfers are ended because a remote may not answer. The Temporal SDK's threads end when its last object is
+        deleted.
         """
 
         async def cancel() -> None:

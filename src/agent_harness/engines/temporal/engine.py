@@ -1,4 +1,4 @@
-"""Coordinator's side: jobs become workflows, their results come back through the remote."""
+"""Coordinator side of Temporal: jobs become workflows, and results come back through the git remote."""
 
 import asyncio
 import os
@@ -36,18 +36,21 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""Number of times that a job is offered to a pool in which a worker refuses it."""
+"""Number of times that a job is offered to a pool whose workers refuse the job."""
 
 
 class TemporalEngine:
-    """Engine over the ``harness worker`` processes that listen on a pool. See ``parallel/engine.py``."""
+    """Engine that gives jobs to ``harness worker`` processes in a pool. See ``parallel/engine.py``."""
 
     is_local = False
 
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """Set ``folder``, which holds the project's parallel runs, and ``refs``, the folder of its jobs at a remote."""
+        """Prepare the engine without connecting.
+
+        ``folder`` contains the project's parallel runs; ``refs`` is the ref folder for its jobs on the remote.
+        """
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
         self._address = address
@@ -74,7 +77,7 @@ class TemporalEngine:
         return Bundles(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Connect, check the remote, and start to serve the server's workflow tasks."""
+        """Connect to the server, check the remote, and start serving the server's workflow tasks."""
         self._ended = ended
         self._project = project_id(self._folder)
         if folder := self._address.exchange:
@@ -97,7 +100,7 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push the job and start its workflow; watch it until the result has been fetched."""
+        """Push a job and start its workflow in the background; follow the job until its result has been fetched."""
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -109,17 +112,19 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Follow a job from its submission to ``result.json``; wait for a server or remote that is away."""
+        """Follow a job from its submission until ``result.json`` is written; wait if the server or remote is
+        unreachable.
+        """
         try:
             found = await self._offered(job)
             if found.get("status") == "stopped" and not found.get("ref"):
-                told = f"ended before it began: {found.get('why')}"
+                told = f"stopped before it started: {found.get('why')}"
                 _write(folder, job, status=PARTIAL, reason="recalled", message=told, exit_code=0)
             else:
                 await self._patiently(lambda: asyncio.to_thread(self._bundles().receive, job, found, folder))
         except WorkflowFailureError as error:
             if (refusal := _refusal(error)) is not None:
-                told = f"the workers refused it: {refusal}"
+                told = f"the workers refused the job: {refusal}"
                 _write(folder, job, status=FAILED, reason="order_refused", message=told, exit_code=4)
             else:
                 self._tell(f"{job.id}: {_cause(error)}")
@@ -135,9 +140,10 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Return the head of the result. After a refusal, ask other workers of the pool, then the next pool.
+        """Return the message that announces a job's result; after a refusal, ask other workers, then the next pool.
+        SC-56.
 
-        SC-56. Raise the ``WorkflowFailureError`` of the last offer.
+        Raise the ``WorkflowFailureError`` of the last refusal.
         """
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
@@ -164,21 +170,23 @@ class TemporalEngine:
             except WorkflowFailureError as error:
                 if _refusal(error) is None or number + 1 == len(offers):
                     raise
-                self._tell(f"{job.id}: {pool} refused it ({_refusal(error)})")
+                self._tell(f"{job.id}: the pool {pool} refused the job ({_refusal(error)})")
             finally:
                 watching.cancel()
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools to ask, in order; each several times, since several workers listen there."""
+        """Return the pools that are asked to run a job, in order. A pool occurs several times, because it has several
+        workers.
+        """
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
 
     def _collected(self, job_id: str) -> None:
         for ref in self._bundles().collect(self._money.note_late, only=job_id):
-            self._tell(f"{job_id}: work that nobody counted is in {ref}")
+            self._tell(f"{job_id}: uncounted work was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Return the answer of ``act``, tried again as long as the server or the remote is away."""
+        """Return the result of ``act``; retry while the server or the remote is unreachable."""
         while True:
             try:
                 return await act()
@@ -191,7 +199,7 @@ class TemporalEngine:
                     RPCStatusCode.UNKNOWN,
                 ):
                     raise
-                self._tell(f"{self._address.target} is away ({error.message})")
+                self._tell(f"{self._address.target} is unreachable ({error.message})")
             await asyncio.sleep(clock.scaled(AGAIN_SECONDS))
 
     def _tell(self, text: str) -> None:
@@ -234,7 +242,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Store the heartbeats of the workers."""
+        """Store the heartbeats that a job's worker sends, until cancelled."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -248,7 +256,7 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Send a signal to its workflow, which cancels the activity; a job that is not at the remote yet does not
+        """Cancel a job: signal its workflow to stop the worker. A job that has not reached the remote yet does not
         start.
         """
         if self._loop is None or job_id not in self._jobs:
@@ -264,7 +272,9 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Ask the server, and fetch the work at the remote of jobs that are over (SC-14)."""
+        """Return the status of each job from the server; fetch remote work of jobs that have ended as rescues
+        (SC-14).
+        """
         assert self._loop is not None
         found: dict[str, str] = {}
         for each in jobs:
@@ -272,7 +282,7 @@ class TemporalEngine:
         at_work = frozenset(job_id for job_id, how in found.items() if how != UNKNOWN)
         try:
             for ref in self._bundles().collect(self._money.note_late, at_work):
-                self._tell(f"work that nobody counted is in {ref}")
+                self._tell(f"uncounted work was saved in {ref}")
         except HarnessError as error:
             self._tell(error.message)
         return found
@@ -291,11 +301,11 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeats; ``tries_usd`` is the spending of each try of a job."""
+        """Return the last heartbeat of each job; ``tries_usd`` is the spending of each try in US dollars."""
         return dict(self._heard)
 
     def close(self) -> None:
-        """Disconnect from the server: no thread of its client is left."""
+        """Disconnect from the server, and end all threads of the Temporal client."""
         loop, self._loop = self._loop, None
         if loop is None:
             return
@@ -312,15 +322,15 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return why workers refused a job; None for any other failure."""
+    """Return the reason why workers refused a job; None for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
 
 def remote_url(git: Git, name: str) -> str:
-    """Return the URL of a remote of the project in a form that workers can use.
+    """Return the URL of a project's remote in a form that workers can use.
 
-    Raise ``PreflightFailed`` if there is none, or if it has a password.
+    Raise ``PreflightFailed`` if the remote does not exist or its URL contains a password.
     """
     url = git.settings().get(f"remote.{name}.url") or ""
     if not url and (":" in name or name.startswith("/")):
@@ -331,12 +341,12 @@ def remote_url(git: Git, name: str) -> str:
     if "://" not in url and ":" not in url.split("/")[0]:
         return os.path.normpath(os.path.join(str(git.top()), os.path.expanduser(url)))
     if "://" in url and urlsplit(url).password:
-        told = f"the address of the remote {name!r} holds a password, which would be sent to the workers"
+        told = f"the URL of the remote {name!r} contains a password, which would be sent to the workers"
         raise PreflightFailed(told, hint="use a credential helper or ssh")
     return url
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """Write a result without workers: it does not count as an attempt."""
+    """Write a job's result on behalf of its workers; this result does not count as an attempt."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

@@ -1,8 +1,8 @@
-"""Room of a worker's machine for one more agent: the coordinator's question, asked on the worker.
+"""Capacity of a worker's machine for one more agent.
 
-Beside a running job, no other one is taken while memory or disk are short: none is requested, so that other workers
-get it. While less than half of the memory is free for a minute, the youngest job is returned. A worker's only job is
-always taken, and not returned. SC-41.
+While a job runs and memory or disk space is short, the worker requests no further job, so that other workers get it. If
+less than half of the required memory is free for a minute, the youngest job is returned. A worker's only job is always
+accepted and never returned. SC-41.
 """
 
 import asyncio
@@ -26,10 +26,14 @@ SAY_SECONDS = 60.0
 
 
 class MachineRoom(CustomSlotSupplier):
-    """Slots of one worker; the SDK asks for a job once it has one of them."""
+    """Job slots of one worker; the Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """Set ``folder``, on the disk of the workspaces, and ``most``, the number of jobs at once."""
+        """Set the limits of the slots.
+
+        ``folder`` is on the disk of the workspaces; ``min_free_mb`` is in MiB; ``most`` is the maximum number of
+        concurrent jobs.
+        """
         self._folder = folder
         self._memory = min_free_mb << 20
         self._most = most
@@ -40,30 +44,34 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return why no further agent should start here; None if one may."""
+        """Return the reason why no further agent should start on this machine; None if one may start."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True if a job is to be returned now, at most once a minute. Call it continuously."""
+        """Return True, at most once a minute, if memory is so short that a job should be returned. Call this method
+        regularly.
+        """
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return the message on why no further job is taken: once a minute while ``at_work`` jobs run; else None."""
+        """Return a message, at most once a minute, if a shortage prevents further jobs while ``at_work`` jobs run; else
+        None.
+        """
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
             return None
         if time.monotonic() < self._say_at:
             return None
         self._say_at = time.monotonic() + clock.scaled(SAY_SECONDS)
-        return f"No further job is taken: {short}"
+        return f"No further jobs are accepted: {short}"
 
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Wait for a free slot, and for room."""
+        """Wait until a job slot is free and the machine has capacity; return the slot."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -74,7 +82,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a free slot if there is room, else None."""
+        """Return a job slot if one is free and the machine has capacity, otherwise None."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -82,10 +90,10 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Do nothing: the slot was counted when it was given."""
+        """Do nothing, because a slot is counted when reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Release a slot, and wake the one that waits for it."""
+        """Release a job slot, and wake the coroutine that waits for one."""
         with self._lock:
             self._taken -= 1
         if self._freed:

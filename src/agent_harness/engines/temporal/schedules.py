@@ -1,8 +1,8 @@
-"""``lth schedule DIR --engine URL``: slices of a long task by the clock of a Temporal server.
+"""``lth schedule DIR --engine URL``: slices of a long task, started by a Temporal schedule.
 
-The schedule is called ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two
-never overlap; a slice missed by more than a minute is left out. When the task is done or needs a person, it pauses
-its schedule with a note. Lock, lease and checkpoint of the task remain authoritative. ``scale.md`` 9.
+The schedule's id is ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two slices
+never overlap; a slice that is more than a minute late is skipped. When the task is done or needs a person, the worker
+pauses the schedule with a note. The task's own lock, lease and checkpoint remain authoritative. ``scale.md`` 9.
 """
 
 import asyncio
@@ -49,22 +49,22 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the id of the schedule of the long task in this folder, on this machine."""
+    """Return the id of the Temporal schedule for the long task in a folder on this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create the schedule of the task in ``root``, or apply its verb. Return lines for a person.
+    """Create the Temporal schedule of the task in ``root``, or carry out the given verb; return lines for a person.
 
-    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs,
+    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs, and
     ``NothingEligible`` if the task has no schedule.
     """
     verbs = options.verbs
     if len(verbs) > 1:
-        raise UsageError(f"--{verbs[0]} and --{verbs[1]} exclude each other", hint="lth schedule --help")
+        raise UsageError(f"--{verbs[0]} and --{verbs[1]} cannot be used together", hint="lth schedule --help")
     found = _EVERY.fullmatch(options.every or "10m")
     if found is None:
-        raise UsageError(f"{options.every!r} is not a time span", hint="--every 10m, 2h or 1d")
+        raise UsageError(f"--every must be a time span, got {options.every!r}", hint="--every 10m, 2h or 1d")
     given = [word for word in ("--worker", options.worker) if options.worker]
     given += ["--timeout-seconds", str(options.timeout_seconds)] if options.timeout_seconds else []
     loop = LoopThread()
@@ -103,7 +103,7 @@ async def _made(client: Client, address: EngineAddress, root: str, seconds: floa
     )
     try:
         await client.create_schedule(name, schedule, trigger_immediately=True)
-        made = "Made"
+        made = "Created"
     except ScheduleAlreadyRunningError:
 
         def with_span(known: ScheduleUpdateInput) -> ScheduleUpdate:
@@ -111,10 +111,10 @@ async def _made(client: Client, address: EngineAddress, root: str, seconds: floa
             return ScheduleUpdate(schedule=schedule)
 
         await client.get_schedule_handle(name).update(with_span)
-        made = "Changed"
+        made = "Updated"
     return (
         f"{made} {name}: a slice of {root} every {seconds / 60:g} minutes.\n"
-        f"Who carries it out: harness worker --engine '{address}' --lth {root}"
+        f"To execute its slices: harness worker --engine '{address}' --lth {root}"
     )
 
 
@@ -131,8 +131,8 @@ async def _changed(client: Client, root: str, verb: str) -> str:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise
         hint = f"lth schedule {root} --every 10m --engine URL"
-        raise NothingEligible(f"{root} has no schedule there", hint=hint) from None
-    return {"pause": "Paused.", "resume": "Goes on.", "delete": "Deleted; the task stays as it is."}[verb]
+        raise NothingEligible(f"{root} has no schedule on this server", hint=hint) from None
+    return {"pause": "Paused.", "resume": "Resumed.", "delete": "Deleted; the task is unchanged."}[verb]
 
 
 async def _listed(client: Client) -> str:
@@ -141,7 +141,7 @@ async def _listed(client: Client) -> str:
         if not each.id.startswith("lth/") or each.schedule is None:
             continue
         state, following = each.schedule.state, each.info.next_action_times if each.info else []
-        then = f"next {clock.local(following[0])}" if following else "nothing next"
+        then = f"next {clock.local(following[0])}" if following else "no next run"
         lines.append(f"{each.id}  {'paused' if state.paused else then}  {state.note}")
     return "\n".join(sorted(lines)) or "No schedules of long tasks."
 
@@ -150,7 +150,7 @@ async def _listed(client: Client) -> str:
 
 
 class SliceWorker:
-    """Executes slices of these long tasks."""
+    """Worker that executes slices of the given long tasks."""
 
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
         self._client = client
@@ -159,13 +159,17 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run``. Return its exit code and the state of the task afterwards."""
+        """Run ``lth run`` for one slice; return its exit code and the task's state afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:
-            raise ApplicationError(f"{root} is not given to --lth here", type="OrderRefused", non_retryable=True)
+            raise ApplicationError(
+                f"this worker was not started with --lth {root}", type="OrderRefused", non_retryable=True
+            )
         words = [str(each) for each in head.get("words") or []]
         if any(not re.fullmatch(r"--worker|--timeout-seconds|[A-Za-z0-9][\w.:/-]*", each) for each in words):
-            raise ApplicationError("Options that are not allowed", type="OrderRefused", non_retryable=True)
+            raise ApplicationError(
+                "The slice has options that are not allowed", type="OrderRefused", non_retryable=True
+            )
         state = {"stop": False}
         command = [sys.executable, "-P", "-m", "agent_harness.cli.lth"]
         working = asyncio.ensure_future(
@@ -178,7 +182,7 @@ class SliceWorker:
             except asyncio.CancelledError:
                 state["stop"] = True
         done = working.result()
-        self._say(f"{root}: a slice ended with {done.exit_code}")
+        self._say(f"{root}: a slice ended with exit code {done.exit_code}")
         told = await asyncio.to_thread(_run, [*command, "next", root], root, {"stop": False})
         with suppress(ValueError, AttributeError, HarnessError):
             due = str(jsontext.loads(told.output.decode("utf-8", "replace"), exact=False).get("decision"))

@@ -1,13 +1,13 @@
-"""Remote worker: ``harness worker`` takes jobs of a pool and executes them in its own workspaces.
+"""Remote worker: ``harness worker`` takes jobs from a pool and executes them in its own workspaces.
 
-    DIR/PROJECT/project/           the repository that stands for the project; workspaces share its objects
-    DIR/PROJECT/places/w1 ...      as on the coordinator's machine
-    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, until the remote has everything
-    DIR/worker.lock                one worker per folder
+    DIR/PROJECT/project/           local repository for the project; workspaces share its objects
+    DIR/PROJECT/places/w1 ...      workspaces, as on the coordinator's machine
+    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, until all are on the remote
+    DIR/worker.lock                lock that allows one worker per folder
 
-Anyone who can submit to the namespace can run code here: the worker takes only jobs of remotes that match
-``--remote``, and of its own version. A worker that is killed leaves its workspaces; the next one in the folder pushes
-the work in them.
+Anyone who can submit to the namespace can run code on this machine. Therefore the worker accepts only jobs whose remote
+matches ``--remote`` and whose version is the worker's own. A killed worker leaves its workspaces; the next worker in
+the folder pushes the work in them.
 """
 
 import asyncio
@@ -65,17 +65,17 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""Bytes that must be free on the disk of the workspaces before a job begins: otherwise every attempt would fail."""
+"""Free bytes required on the disk of the workspaces before a job begins; with less, every attempt would fail."""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
-"""Seconds for a push after the time to wrap up."""
+"""Seconds allowed for a push after the wrap-up time."""
 PORTS = 20
 _SAVED = "refs/harness/saved"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerTerms:
-    """Terms of a worker."""
+    """Settings of a remote worker."""
 
     address: EngineAddress
     remotes: tuple[str, ...]  # patterns of the URLs whose jobs are taken
@@ -87,7 +87,7 @@ class WorkerTerms:
 
 
 class RemoteWorker:
-    """One ``harness worker``, until it is told to end."""
+    """One ``harness worker`` process, from its start until a signal ends it."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._terms = terms
@@ -102,22 +102,24 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run the worker. Return 0 once it has ended in order.
+        """Run the worker until a signal arrives; return 0 after a clean end.
 
-        Raise ``Busy`` if the folder has a worker, ``PreflightFailed`` without a server.
+        Raise ``Busy`` if the folder already has a worker, and ``PreflightFailed`` if the server does not answer.
         """
         client = await connected(self._terms.address)
         os.makedirs(self._terms.folder, mode=0o700, exist_ok=True)
         lock = LockFile(os.path.join(self._terms.folder, "worker.lock"))
         if holder := lock.try_take():
-            raise Busy(f"{holder} is the worker of {self._terms.folder}", hint="name another folder: --places DIR")
+            raise Busy(
+                f"{self._terms.folder} is in use by another worker, {holder}", hint="use another folder: --places DIR"
+            )
         try:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave)
             await self._put_in_order()
             if self._leaving.is_set():
-                self._say("Left in order.")
+                self._say("The worker has stopped.")
             else:
                 await self._serve(client)
             return 0
@@ -126,9 +128,11 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Start to end; on the second call, save the running work as it is, without wrapping up. SC-54."""
+        """Start to shut down the worker; on the second call, save running jobs immediately instead of wrapping up.
+        SC-54.
+        """
         if self._leaving.is_set():
-            self._say("Told again: running jobs are saved as they are.")
+            self._say("Second signal: running jobs are saved immediately, without wrapping up.")
             for each in self._tries:
                 threading.Thread(target=each.hurry, daemon=True).start()
             self._hurried.set()
@@ -158,12 +162,10 @@ class RemoteWorker:
             ending = asyncio.ensure_future(self._end_hanging())
         ending.cancel()
         end_transfers()
-        self._say("Left in order.")
+        self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End pushes and fetches that last longer than the time to wrap up, or that hang after the second signal.
-        SC-54.
-        """
+        """End git transfers that outlast the wrap-up time, or that hang after the second signal. SC-54."""
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -191,7 +193,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Report once a minute that the server is away. SC-55."""
+        """Print a message once a minute while the server is unreachable. SC-55."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -199,25 +201,25 @@ class RemoteWorker:
             except Exception:  # whatever the SDK raises: it did not answer
                 there = False
             if not there:
-                self._say(f"{self._terms.address.target} is away; running jobs go on")
+                self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Report once a minute why no further job is taken; return the youngest job if memory is short. SC-41."""
+        """Print once a minute why no further job is accepted; return the youngest job if memory is short. SC-41."""
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
                 self._say(told)
             if self._room.is_scarce() and len(at_work) > 1:
                 youngest = at_work[-1]
-                self._say(f"{youngest.slot} {youngest.id}: is returned because memory is short; its work is kept")
-                youngest.leave("is short of memory, and has given it back")
+                self._say(f"{youngest.slot} {youngest.id}: returned because memory is short; its work is saved")
+                youngest.leave("returned the job because memory is short")
             await asyncio.sleep(LOOK_SECONDS)
 
     # ---- a job
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one try at a job. Return the head of its result."""
+        """Run one try of a job; return the message that announces its result."""
         info = activity.info()
         slot = self._free.get_nowait()
         task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
@@ -259,7 +261,8 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker, within the time to wrap up if told to end; stop at once if told again.
+        """Clean up after a killed worker. After a first signal, this takes at most the wrap-up time; a second signal
+        ends it.
 
         The folder stays locked until no process works in it. The next worker does the rest.
         """
@@ -275,7 +278,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """Push the work that a killed worker has left to the remote, for the coordinator. Its jobs are over."""
+        """Push work that a killed worker left to the remote, for the coordinator; end the killed worker's jobs."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -289,14 +292,14 @@ class RemoteWorker:
                 try:
                     self._rescue(git, workspace, tuple(told.get("own") or ()))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{workspace.folder}: {error}; it is looked at again next time")
+                    self._say(f"{workspace.folder}: {error}; the next worker in this folder tries again")
             for each in sorted(os.listdir(os.path.join(root, "orders"))):
                 if self._leaving.is_set():
                     return
                 try:
                     self._push_left(git, bundles, os.path.join(root, "orders", each))
                 except (HarnessError, OSError) as error:
-                    self._say(f"{each}: {error}; it is looked at again next time")
+                    self._say(f"{each}: {error}; the next worker in this folder tries again")
 
     def _rescue(self, git: Git, workspace: Workspace, own: tuple[str, ...]) -> None:
         record = files.read_json_if_any(workspace.record)
@@ -314,14 +317,14 @@ class RemoteWorker:
             refs = git.refs_below(f"{workspaces.RESCUE_REFS}/{job.name}/")
             refs |= git.refs_below(job.refs.candidate(job.name, ""))
             for ref in bundles.leave(job.id, int(attempt), [*refs.values()], _spent(job, folder)):
-                self._say(f"{job.id}: what its workers had left is in {ref}")
+                self._say(f"{job.id}: work that its workers left was saved in {ref}")
             _forget(git, job, folder, [*refs])
         else:
             shutil.rmtree(folder)
 
 
 class JobTry:
-    """One try at one job, in its own thread."""
+    """One try of a job, executed in its own thread."""
 
     def __init__(
         self,
@@ -333,7 +336,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """Set ``tries``, all of the worker's tries in the order of their start."""
+        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in starting order."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -355,24 +358,24 @@ class JobTry:
         self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
-        """Tell its workers to wrap up and report their work."""
+        """Tell the job's local workers to wrap up and report their work."""
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work, and return the job for another worker; ``why`` is the reason on this machine."""
+        """Save the work and return the job to the pool for another worker; ``why`` is the reason on this machine."""
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End its workers now, without waiting for a remote that is away."""
+        """End the job's processes immediately, without waiting for an unreachable remote."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return the heartbeat, at most about a kilobyte; it has limits too, since workers may wait for their end."""
+        """Return the heartbeat of a try, at most about one kilobyte, including rate limits that others may wait for."""
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -382,8 +385,9 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try. Return the head of the result. Raise ``JobRefused``, or ``HarnessError`` if the worker
-        leaves.
+        """Run the try; return the message that announces its result.
+
+        Raise ``JobRefused`` for a job that this worker must not run, and ``HarnessError`` if the job is returned.
         """
         self._refuse_foreign()
         project = str(self._head["project"])
@@ -403,14 +407,14 @@ class JobTry:
         os.makedirs(os.path.dirname(job.workspace), mode=0o700, exist_ok=True)
         files.write_json(os.path.join(folder, JOB), job.as_record())
         self._job = job
-        self._terms.say(f"{self.slot} {job.id}: begins (try {self._try})")
+        self._terms.say(f"{self.slot} {job.id}: started (try {self._try})")
         told = {**os.environ, **ports.variables(self.slot, self._terms.slots), owner.HOME_REPOSITORY: job.home}
         self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
         with closing(WorkerProcess(wrap_up_seconds=WRAP_UP_SECONDS)) as workers:
             workers.execute(job, folder, told, self._is_over, attempt=self._try)
         if not os.path.exists(os.path.join(folder, RESULT)):
             self._save_left()
-            raise HarnessError(f"nothing came back of {job.id}", hint="harness queue")
+            raise HarnessError(f"the processes of {job.id} left no result", hint="harness queue")
         if self.is_leaving and not _is_proven(folder):
             self._save_left()
             raise HarnessError(f"{socket.gethostname()} {self._why}", hint="harness queue")
@@ -421,9 +425,9 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full; return the job after five minutes, or when told to end.
+        """Wait while the disk is full; return the job to the pool after five minutes, or when the job is stopped.
 
-        A job beside others is returned at once if there is no room for it: it was requested earlier.
+        If another job runs and the machine lacks capacity, the new job is returned immediately.
         """
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
@@ -433,15 +437,17 @@ class JobTry:
         while _free(self._terms.folder) < ROOM_BYTES:
             told = f"less than {ROOM_BYTES >> 20} MB are free at {self._terms.folder}"
             if self._recalled or time.monotonic() > until:
-                raise HarnessError(f"{socket.gethostname()}: {told}", hint="make room there")
+                raise HarnessError(f"{socket.gethostname()}: {told}", hint="free disk space on that machine")
             if not self._waits:
-                self._terms.say(f"{self.id}: waits, {told}")
+                self._terms.say(f"{self.id}: waiting: {told}")
             self._waits = True
             time.sleep(clock.scaled(1.0))
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the workers are to end. It is called twice a second, and saves work in between."""
+        """Return True if the job must stop; also save its work every few minutes. This method is called twice a
+        second.
+        """
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
             self._save_at = time.monotonic() + clock.scaled(SAVE_SECONDS)
             self._save()
@@ -450,15 +456,18 @@ class JobTry:
     def _refuse_foreign(self) -> None:
         url, version = str(self._head.get("remote")), str(self._head.get("harness"))
         if ".." in url.split("/") or not any(url == each or fnmatchcase(url, each) for each in self._terms.remotes):
-            raise JobRefused(f"the remote {url} matches no --remote", hint=f"harness worker --remote '{url}'")
+            told = f"the remote {url} matches no --remote pattern of this worker"
+            raise JobRefused(told, hint=f"harness worker --remote '{url}'")
         own = agent_harness.__version__
         if version.split(".")[:2] != own.split(".")[:2]:
-            raise JobRefused(f"the job is of version {version}, and these workers of {own}")
+            raise JobRefused(f"the job has version {version}, but this worker has {own}")
         if not re.fullmatch(r"[0-9a-f]{24}", str(self._head.get("project"))):
-            raise JobRefused("the job names no project")
+            raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work, and push it in a thread: a recall does not wait for a remote."""
+        """Take a snapshot of the work; push the snapshot in a thread, so that an unreachable remote does not delay a
+        stop.
+        """
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
         self._saves += 1
@@ -482,9 +491,9 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the work in the workspace once its workers have ended, and the try's spending.
+        """Push the work in the workspace and the try's spending, after the job's processes have ended.
 
-        Report what could not be pushed.
+        Print a message for each part that could not be pushed.
         """
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
@@ -505,15 +514,15 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Return the answer of ``act``, tried again while the remote is away; heartbeats go on meanwhile.
+        """Return the result of ``act``; retry while the remote is unreachable. Heartbeats continue meanwhile.
 
-        The time is limited by the time to wrap up: the next worker in the folder pushes the rest.
+        When the job is returned, retries end with the wrap-up time; the next worker in the folder pushes the rest.
         """
         for _ in range(360):
             try:
                 return act()
             except RemoteAway as error:
-                self._terms.say(f"{self.id}: {error.message}; once more in {AGAIN_SECONDS:.0f} s")
+                self._terms.say(f"{self.id}: {error.message}; trying again in {AGAIN_SECONDS:.0f} s")
                 last = error
             if self._hurried.wait(clock.scaled(AGAIN_SECONDS)) or time.monotonic() > self._leave_by:
                 break
@@ -521,7 +530,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try that the remote has completely. SC-57."""
+    """Remove the local refs and files of a try whose result is completely on the remote. SC-57."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -530,7 +539,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the reports of a job's session: beside its count of starts, or in its workspace's state."""
+    """Return the progress reports of a job's running session."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -539,7 +548,9 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return a try's spending so far, in US dollars: from its result, or as recorded before each call."""
+    """Return a try's spending so far in US dollars: the higher of its result and the amount recorded before each
+    call.
+    """
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
     noted = SharedBudget(str(inputs)).spent(job.id) if inputs else 0.0
@@ -556,26 +567,26 @@ def _is_proven(folder: str) -> bool:
 
 
 def _continued(git: Git, job: Job, saved: str) -> Job:
-    """Return the same job, starting with the work of the try before. SC-52."""
+    """Return the job with the previous try's saved work as its starting point. SC-52."""
     nothing: JsonObject = {}
     inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
     return replace(job, inputs=inputs)
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the repository that stands for the project; create it if needed."""
+    """Return the local repository for the project; create it if needed."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
             ["git", "init", "-q", folder], cwd=folder, env=process.scrubbed_environment(), timeout_seconds=60
         )
         if made.exit_code != 0:
-            raise HarnessError(f"{folder} could not become a repository: {made.ending}")
+            raise HarnessError(f"cannot create a git repository at {folder}: {made.ending}")
     return Git(folder)
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a worker in this process until it is told to end. Return its exit code."""
+    """Run a remote worker in this process until a signal ends it; return its exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

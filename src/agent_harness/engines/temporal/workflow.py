@@ -1,6 +1,7 @@
-"""Workflow of a job on the server: one activity, tried again if its workers are gone, and a way to stop it.
+"""Temporal workflow of a job: one activity, retried if its worker is lost, and a signal that stops the job.
 
-This code is replayed from histories: it never changes under its name (SC-58). It imports nothing of the harness.
+Temporal replays this code from histories, so code under an existing name must never change (SC-58). This module imports
+nothing from the harness.
 """
 
 from datetime import timedelta
@@ -13,7 +14,7 @@ from temporalio.exceptions import ActivityError, CancelledError
 
 @workflow.defn(name="harness.Order.v1")
 class JobWorkflow:
-    """One job, from its submission to the result that counts."""
+    """Workflow of one job, from its submission to its accepted result."""
 
     def __init__(self) -> None:
         self._why = ""
@@ -21,7 +22,7 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Return the result's head: ids and refs only."""
+        """Run the job's activity; return the message that announces the result, which contains only ids and refs."""
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -55,7 +56,7 @@ class JobWorkflow:
 
     @workflow.signal
     def stop(self, why: str) -> None:
-        """Tell the workers to wrap up and report."""
+        """Cancel the job's activity, so that its worker wraps up and reports its work."""
         self._why = why or "stopped"
         if self._work is not None:
             self._work.cancel()
@@ -63,11 +64,13 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """One slice of a long task; it is not tried again after a crash: the next tick finds its lease expired."""
+    """Workflow of one slice of a long task. A crashed slice is not retried; the next scheduled slice finds its lease
+    expired.
+    """
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of the slice."""
+        """Run one slice; return its exit code and the task's state."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,

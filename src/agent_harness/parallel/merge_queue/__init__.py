@@ -1,4 +1,4 @@
-"""Way of proven work to the branch: combined as objects, verified in batches, pushed to the remote."""
+"""Merge queue: proven work is merged as git objects, verified in batches, moved to the branch and pushed."""
 
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.parallel.merge_queue.objects import (

@@ -1,4 +1,4 @@
-"""The target branch of a run, and a person's files in its way. SC-36."""
+"""Target branch of a run, and files of the user that block a move of the branch. SC-36."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Branch moved by one process alone; a move that is blocked is tried again in a minute."""
+    """Branch that only one process moves; a blocked move is retried after a minute."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
@@ -23,24 +23,24 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True if it is too early to try again."""
+        """True if it is too early to retry a blocked move."""
         return time.monotonic() < self._again_at
 
     @property
     def tip(self) -> str:
-        """Its commit; empty if it is gone."""
+        """Commit of the branch; empty if the branch does not exist."""
         return self._git.commit_of(self.name) or ""
 
     def holds(self, commit: str) -> bool:
-        """Return True if it contains the commit."""
+        """Return True if the branch contains the commit."""
         tip = self.tip
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move it, and a work tree that has it, from ``old`` to ``new``, unless it contains that.
+        """Move the branch, and a work tree that has it checked out, from ``old`` to ``new`` unless it contains ``new``.
 
-        Return False if a person's files are in the way, which is reported once. Raise ``UnsafeTree`` if it was moved
-        elsewhere.
+        Return False if the user's files block the move, which is reported once. Raise ``UnsafeTree`` if the branch was
+        moved elsewhere.
         """
         try:
             if not self.holds(new):
@@ -58,7 +58,7 @@ class TargetBranch:
         return True
 
     def look_again(self) -> None:
-        """Try a blocked move again at once."""
+        """Allow an immediate retry of a blocked move."""
         self._again_at = 0.0
 
     def _free(self) -> None:

@@ -1,7 +1,7 @@
 """Refs that keep proven work until it is no longer needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits, lands, or is to be fixed. Once its item has landed, its refs are removed. A
-candidate without an owner becomes a rescue, which a person prunes. SC-14, SC-29.
+A candidate is needed while it waits in the queue, is being merged, or is to be fixed. Once its item is merged, its refs
+are deleted. A candidate without an owner becomes a rescue, which the user may prune. SC-14, SC-29.
 """
 
 import os
@@ -15,12 +15,12 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 
 def set_aside(git: Git, job: str, commit: str) -> str:
-    """Keep a candidate without an owner as a rescue. Return its ref."""
+    """Keep a candidate without an owner as a rescue; return the rescue ref."""
     return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
 def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
-    """Remove the candidates of items that have landed or are kept otherwise."""
+    """Delete the candidate refs of items that are merged or whose work is kept elsewhere."""
     found = [*works]
     names = {each.job.split("/")[1] for each in found}
     commits = {commit for each in found for commit in (each.commit, *each.before)}
@@ -31,18 +31,18 @@ def let_go(git: Git, refs: ProjectRefs, works: Iterable[ItemProgress]) -> None:
 
 
 def old_names(git: Git) -> dict[str, str]:
-    """Return the candidates of versions up to 1.2.1, whose names have no project."""
+    """Return the candidate refs of versions up to 1.2.1, whose names contain no project id."""
     return {ref: commit for ref, commit in git.refs_below(BEFORE.work).items() if is_before(ref)}
 
 
 def taken_over(
     git: Git, refs: ProjectRefs, proven: Mapping[str, Collection[str]], needed: Collection[str]
 ) -> list[str]:
-    """Rename the old candidates of these jobs (``RUN/NAME/FENCE``) to names of this project.
+    """Rename the old candidate refs of these jobs (``RUN/NAME/FENCE``) to names with this project's id.
 
-    ``proven`` are the commits of each job and of the ones before it; ``needed`` are those that a run continues with.
-    An old name may belong to another project, which has overwritten it: only the commit tells the owner, and other
-    commits stay. Return such names of the same items.
+    ``proven`` contains the commits of each job and of its predecessors. ``needed`` contains the commits with which a
+    run continues. Another project may have overwritten an old ref, so only the commit shows the owner. Refs with other
+    commits stay; return those that have the names of these items.
     """
     old = old_names(git)
     for job, commits in proven.items():
@@ -59,7 +59,7 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Remove the refs that the plan does not need for its items. Return the rescues of commits that are on no branch.
+    """Delete candidate refs that the plan no longer needs; return new rescues for commits that are on no branch.
     SC-14.
     """
     held = [each for each in plan.works.values() if each.job]
@@ -76,7 +76,7 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Return new rescues of the candidates that are not ``kept`` in a rescue or elsewhere."""
+    """Create and return rescues for the candidates whose commits are neither in ``kept`` nor in a rescue."""
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -86,7 +86,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item's name: the last part but one."""
+    """Return the item name in a candidate ref: its last component but one."""
     return ref.split("/")[-2]
 
 

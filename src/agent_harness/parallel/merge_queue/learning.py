@@ -1,4 +1,4 @@
-"""Memory of changed paths and failed combinations, used to choose items that run side by side. SC-7."""
+"""Record of which paths items changed and which items conflicted, used to select items that run concurrently. SC-7."""
 
 import os
 import time
@@ -16,8 +16,9 @@ SAVE_SECONDS = 10.0
 
 
 class Lessons:
-    """Lessons of one run, on top of those in the file in ``folder``; ``common`` files, which every item changes, do
-    not count.
+    """File overlaps and conflicts that a run has learned, added to those stored in ``folder``.
+
+    ``common`` files, which every item changes, are ignored.
     """
 
     def __init__(self, git: Git, folder: str, common: Collection[str]) -> None:
@@ -28,7 +29,7 @@ class Lessons:
         self._save_at = 0.0  # of the monotonic clock
 
     def changed(self, item: str, base: str, tips: Sequence[str]) -> None:
-        """Learn the paths of an attempt that went from ``base`` to the first existing tip."""
+        """Record the paths that an attempt changed between ``base`` and the first existing commit in ``tips``."""
         if tip := next((sha for each in tips if (sha := self._git.commit_of(each))), None):
             paths = map(shown, self._git.differences(base, tip))
             self.overlap.learn(item, (each for each in paths if each not in self._common))
@@ -36,12 +37,12 @@ class Lessons:
                 self.save()
 
     def save(self) -> None:
-        """Write the file. On an error, only time is lost."""
+        """Write what was learned to its file. Errors are ignored, because the data only saves time."""
         self._save_at = time.monotonic() + SAVE_SECONDS
         with suppress(HarnessError, OSError):
             files.write_json(self._path, self.overlap.as_record(), follow=False)
 
 
 def learned_in(folder: str) -> LearnedOverlap:
-    """Return the lessons of earlier runs; the file may be missing or forged."""
+    """Return the overlaps and conflicts that earlier runs learned. The file may be missing or invalid."""
     return LearnedOverlap.from_record(files.read_json_if_any(os.path.join(folder, FILE)))

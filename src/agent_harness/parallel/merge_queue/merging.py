@@ -1,4 +1,4 @@
-"""Proven candidates on their way to the branch: combined, verified, then landed or rejected. SC-30..37."""
+"""Merge queue: proven candidates are combined into batches, verified, and then merged or rejected. SC-30..37."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.supervision.interruption import Stop
 
 BRANCH_GONE = "branch_gone"
-"""Reason of a blocked run whose branch was deleted; the next run looks at it again."""
+"""Reason of a run that is blocked because its branch was deleted. The next run checks the branch again."""
 BASE = "base"
-"""Name of a run of checks on the head that a batch is to land on."""
+"""Name of a run of checks on the head that a batch will be merged to."""
 AUDITS = 2
-"""Number of times that failures of the final proof are reopened; after that a person is asked."""
+"""Number of final proofs whose failing items are reopened. After the next failure the user is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """Checks to run on a commit of a batch, or on a head."""
+    """Run of checks on a commit of a batch, or on a head."""
 
     name: str
     commit: str
@@ -42,7 +42,7 @@ class CheckRun:
 
 
 class MergeQueue:
-    """Merge queue for the ready items of the ledger in ``folder``; ``job`` starts a run of checks, if one may start."""
+    """Merge queue for the ready items of the run in ``folder``; ``job`` starts a run of checks if a slot is free."""
 
     def __init__(
         self,
@@ -85,24 +85,24 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that do not combine with those that land before them."""
+        """Items that conflict with the batches that will be merged before them."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items blocked by a person's files, until they are tried again."""
+        """Items that cannot be merged because of the user's files, until the next retry."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """The person's files that block a landing, with the remedy; else None."""
+        """Error that names the user's files which block a merge, with a remedy; None if nothing is blocked."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Try a blocked landing once more if nothing else is left. Return False if that was done already."""
+        """Retry a blocked merge once when nothing else is left to do. Return False if this was already done."""
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -112,7 +112,7 @@ class MergeQueue:
     # ---- candidates
 
     def combine(self, items: Sequence[str]) -> bool:
-        """Combine candidates on the head into a batch. Return True if the plan knows more now."""
+        """Combine candidates on the head into a batch. Return True if the plan has changed."""
         head = self.branch.tip
         if not head:
             self._ledger.note("blocked", reason=BRANCH_GONE)
@@ -144,13 +144,13 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Return True if landed work must pass a check that no workspace has run on it."""
+        """Return True if a merged item has a check that was not yet run together with this change."""
         if not self._port.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
 
     def combine_ahead(self, items: Sequence[str], on: str) -> bool:
-        """Combine candidates on top of a batch under check. Items that conflict with that batch wait for its result."""
+        """Combine candidates on top of a batch that is being checked. Items that conflict with that batch must wait."""
         if gone := self._not_ours(items):
             items = [each for each in items if each not in gone]
         members, commits, apart = self._combined(items, on)
@@ -161,7 +161,7 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Return members, their commits on top of one another, and the conflicting files of each other item."""
+        """Return the members, their commits stacked on the head, and the conflicting files of each other item."""
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -193,7 +193,7 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Return the items that the project no longer assigns to their candidates: a person has taken them back."""
+        """Return the items that the project no longer assigns to this run, because someone has taken them away."""
         return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -202,7 +202,9 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of a batch's prefix. Return True if there are none, and it counts as verified."""
+        """Start the checks of a batch's prefix. Return True if there are no checks, so that the prefix counts as
+        verified.
+        """
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
         batch, commit = batches[at], batches[at].commits[trial.prefix - 1]
@@ -220,8 +222,9 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return items landed since the members began, and items that the members broke before: a member that breaks
-        one is rejected.
+        """Return the items merged since the members' attempts began, and the items that the members broke before.
+
+        A member that breaks one of these items is rejected.
         """
         bases = {self._plan.work(item).proven_on for item in members}
         landed = (trailers.landed_between(self._git, each, base) for each in bases)
@@ -232,7 +235,10 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of a head that nobody vouches for, or of the landed work on top of the remote's head."""
+        """Start the checks of an untrusted head, or of the merged work on top of the remote's head.
+
+        Return True if no check is needed.
+        """
         joined = self._plan.joined
         checks = self._port.checks(joined.before if joined else self._plan.head, head, None)
         if not checks and joined:
@@ -249,7 +255,7 @@ class MergeQueue:
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
-        """Take in the result of a run of checks."""
+        """Process the result of a run of checks."""
         said = found.get("status")
         result = str(said) if said in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
@@ -285,7 +291,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """Take in the final proof: items that fail are reopened."""
+        """Process the result of the final proof: search for the merge that broke the failing items."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -307,9 +313,7 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue halving over the landed items: reopen the breaking one, or the failing ones if no landing broke
-        them.
-        """
+        """Continue the bisection over the merged items; reopen the breaking item, or else the failing items."""
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -330,10 +334,10 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the failing change, once the head passes the failing checks. Return True if the plan knows more.
+        """Reject the failing change after the head has passed the failing checks. Return True if the plan has changed.
 
-        A check that fails on the head as well blames no member: the breaking item is sought once nothing else is
-        left. An item that was rejected for breaking such a check has not fixed it.
+        A check that also fails on the head blames no member; the breaking item is searched for at the end of the run.
+        An item that was rejected for breaking such a check is rejected again.
         """
         batch = self._plan.batch
         assert batch is not None
@@ -360,7 +364,7 @@ class MergeQueue:
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
-        """Reject a candidate: ``fix`` describes what its next attempt has to repair."""
+        """Reject a candidate; ``fix`` describes what its next attempt has to repair."""
         self._ledger.note("bounced", item=item, mend=fix)
         self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
@@ -372,9 +376,10 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the base commit of an attempt, and the description of its fix, if any.
+        """Return the base commit of an attempt, and the description of what it has to fix, if anything.
 
-        Landed work that is to be fixed is judged against the head without it, and has it in its files.
+        If merged work has to be fixed, the base is the head without this work, and the attempt's files contain the
+        work.
         """
         parent = self._git.commit_of(f"{work.own}^1") if work.own else None
         if work.own and parent:
@@ -387,9 +392,7 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the description of a fix, with the tree that the attempt begins with: its work merged into the
-        head.
-        """
+        """Return the description of a fix with its start tree: the rejected work merged into the head."""
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -399,7 +402,9 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the batch's first ``most`` members, or finish that. Return True if the plan knows more."""
+        """Move the branch to the batch's first ``most`` members, or complete such a move. Return True if the plan has
+        changed.
+        """
         batch = self._plan.batch
         assert batch is not None
         if not batch.landing:
@@ -445,7 +450,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Hold members whose files are blocked by a person's; the others land without them."""
+        """Hold back the members that are blocked by the user's files; the other members are merged without them."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -461,10 +466,12 @@ class MergeQueue:
 
     @property
     def is_pushing(self) -> bool:
-        """True while a push runs: nothing lands meanwhile, and agents go on."""
+        """True while a push is running. Nothing is merged meanwhile, but agents continue."""
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """Push the landed commits. If that is impossible, nothing lands on top of them, and agents go on. SC-39."""
+        """Push the merged commits. If this is impossible, nothing is merged on top of them, but agents continue.
+        SC-39.
+        """
         with self._stop.held():
             return self._pusher.push()

@@ -1,7 +1,7 @@
-"""Combination of candidates on a head, as objects, and the move of the branch to the verified commit.
+"""Combination of candidates on a head as git objects, and the move of the branch to the verified commit.
 
-Combining touches no index, work tree or merge state: a conflict is a result. A move asks git to overwrite no file of
-a person; each step can be repeated by the next process. SC-30, SC-36, SC-37.
+Combining changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites files
+of the user, and each of its steps can be repeated by the next process. SC-30, SC-36, SC-37.
 """
 
 import os
@@ -18,31 +18,32 @@ from agent_harness.kernel.git.operation_lock import await_lock
 from agent_harness.kernel.git.status import shown
 
 OLDEST_GIT = (2, 38)
-"""The first git that merges without a work tree."""
+"""Oldest git version that can merge without a work tree."""
 ITEM_TRAILER = "Harness-Item"
-"""Trailer that names the item, in the one commit that brings its work to the branch."""
+"""Commit trailer with the item's id, in the one commit that merges the item's work to the branch."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Proven work of one item."""
+    """Proven work of one item that waits to be merged."""
 
     commit: str
     message: str  # with its trailers
 
 
 class InTheWay(UnsafeTree):
-    """A person's files block a landing; nothing was changed."""
+    """Error: the user's files block a merge. Nothing was changed."""
 
     code = "in_the_way"
     paths: frozenset[bytes] = frozenset()  # empty: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch, named or checked out. Raise ``UnsafeTree`` if there is none.
+    """Return the full name of the target branch: the named branch, or the checked-out one.
 
-    Raise ``ToolMissing`` if git cannot combine commits as objects.
+    Raise ``UnsafeTree`` if there is none, or if another work tree has it checked out. Raise ``ToolMissing`` if git
+    cannot combine commits as objects.
     """
     _refuse_unfit(git)
     here = git.branch()
@@ -61,8 +62,9 @@ def target(git: Git, name: str | None) -> str:
 
 
 def _refuse_unfit(git: Git) -> None:
-    """Refuse an old git and a sparse work tree: workspaces hold whole commits, and candidates are combined as
-    objects.
+    """Raise an error if git is too old to combine commits as objects, or if the work tree is sparse.
+
+    Workspaces always contain whole commits.
     """
     said = git.text("version")
     version = re.search(r"(\d+)\.(\d+)", said)
@@ -75,13 +77,13 @@ def _refuse_unfit(git: Git) -> None:
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
-    """Return the error for a deleted branch, with the command that restores it at its last trusted commit."""
+    """Return the error for a deleted branch; its hint recreates the branch at its last trusted commit."""
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} is gone", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Return the one commit of an item on ``head``, by the candidate's author; ``head`` itself if nothing changes."""
+    """Create an item's commit on ``head`` with the candidate's author, and return it; ``head`` if nothing changes."""
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -93,7 +95,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the commit for the branch: that of a single item, else one merge of the chain of commits."""
+    """Return the commit to move the branch to: the commit of a single item, or one merge of all the commits."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -101,16 +103,16 @@ def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
-    """Return the files that still hold conflict markers."""
+    """Return those of the paths whose content still has conflict markers."""
     found = ((path, git.show(commit, path) or b"") for path in paths)
     return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch from ``old`` to ``new``: first the files, if it is checked out, then the ref.
+    """Move the branch from ``old`` to ``new``: first the files, if the branch is checked out, then the ref.
 
-    Do nothing if it is there already. Raise ``InTheWay`` for a person's files in the way; raise ``UnsafeTree`` if the
-    branch is neither at ``old`` nor at ``new``. Then files and branch are unchanged.
+    Do nothing if the branch is already at ``new``. Raise ``InTheWay`` if the user's files block the move, and
+    ``UnsafeTree`` if the branch is at neither commit. Files and branch are unchanged then.
     """
     tip = git.commit_of(branch)
     if tip == new:
@@ -137,7 +139,9 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return the error that names the files in neither their old nor their new state; else the message of git."""
+    """Return an error with the changed files that have neither their old nor their new content; else with git's
+    message.
+    """
     changed = git.differences(old, new)
     as_they_were = {path: before for path, (before, _) in changed.items()}
     as_they_will_be = {path: after for path, (_, after) in changed.items()}
@@ -161,9 +165,10 @@ def _first(error: GitFailed) -> str:
 
 
 def _forgive_half(git: Git, old: str, new: str) -> None:
-    """Mark files that a killed move had already written as present in the index.
+    """Update the index for files that an interrupted move has already written.
 
-    Otherwise git takes them for a person's changes. A file with any other content stays a change.
+    Otherwise git would take these files for changes by the user. A file with any other content still counts as a
+    change.
     """
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
@@ -180,9 +185,9 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return the files that the work tree has as wanted, present or absent, in the same order.
+    """Return those of the files whose state in the work tree, present or absent, is already the wanted one.
 
-    A link does not count as a file. One git process reads them all.
+    A symbolic link does not count as a file. One git process reads all files.
     """
     files = {path for path in wanted if os.path.isfile(at := git.file(path)) and not os.path.islink(at)}
     asked = [path for path in wanted if path in files and wanted[path] != ABSENT and wanted[path].mode != "120000"]
@@ -195,7 +200,7 @@ def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
 
 
 def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
-    """Return the object ids of the files' contents, without unreadable files."""
+    """Return the git object ids of the files' contents; unreadable files are left out."""
     found: dict[bytes, str] = {}
     left = [*paths]
     while left:  # git ends at a file that it cannot read
@@ -207,7 +212,7 @@ def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
 
 
 def _as_line(path: bytes) -> bytes:
-    """Return a path as a line of git's input."""
+    """Return a path quoted as an input line for git."""
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
         path = b'"' + escaped + b'"'

@@ -1,4 +1,6 @@
-"""Push of landed commits; new commits of the remote go below them, and the result is verified first. SC-39."""
+"""Push of merged commits. If the remote has new commits, the merged work is rebuilt on top of these and verified.
+SC-39.
+"""
 
 import os
 import threading
@@ -19,11 +21,11 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import JoinedHead
 
 JOINS = 3
-"""Number of times in a row that landed commits are put on top of new ones of the remote."""
+"""Maximum number of consecutive times that merged commits are rebuilt on top of new remote commits."""
 
 
 class PushUnderWay:
-    """One push, in its own thread: the run goes on while a remote is slow."""
+    """Push in a separate thread, so that the run continues while a remote is slow."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
         self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was ended")
@@ -40,7 +42,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Push of landed commits. The next process can repeat each step."""
+    """Pusher for merged commits. The next process can repeat each step."""
 
     def __init__(
         self,
@@ -64,11 +66,11 @@ class Pusher:
 
     @property
     def is_pushing(self) -> bool:
-        """True until the remote has answered."""
+        """True until the remote has answered the push."""
         return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """Do the next step. Return True if the run can continue with another step now."""
+        """Do the next step of a push. Return True if the run can continue with another step now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
@@ -86,7 +88,7 @@ class Pusher:
         return True
 
     def _answered(self, done: Pushed, commit: str, target: PushTarget) -> None:
-        """Take in the remote's answer."""
+        """Process the remote's answer to a push."""
         known = self._ledger.plan
         if done.ok:
             self._ledger.note("pushed", head=known.head)
@@ -102,7 +104,7 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Put the landed commits on top of the remote's, as objects; the branch moves only after verification."""
+        """Rebuild the merged commits on top of the remote's, as objects. The branch moves only after verification."""
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -119,7 +121,7 @@ class Pusher:
         self._say(f"The remote has more; what has landed is verified on top of it, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Take in the result of the checks on top of the remote's commits."""
+        """Process the result of the checks on top of the remote's commits."""
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -130,7 +132,9 @@ class Pusher:
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
-        """Move the branch to the verified commit on top of the remote's."""
+        """Move the branch to the verified commit on top of the remote's. Return False if the user's files block
+        this.
+        """
         try:
             if not self._branch.bring(joined.before, joined.commit):
                 return False
@@ -152,7 +156,7 @@ class Pusher:
 
 
 def _reason(said: str) -> str:
-    """Return, in one line, why a remote did not answer: the first line that git has printed."""
+    """Return a one-line reason why a remote did not accept a push: the first line of git's output."""
     lines = (line.strip() for line in redact(said).splitlines())
     first = next(filter(None, lines), "it did not answer")
     return printable(first.removeprefix("fatal: ").removeprefix("error: "))[:200]

@@ -1,8 +1,8 @@
-"""Names of the refs of one project, in a repository that several projects may share.
+"""Names of one project's git refs, in a repository that several projects may share.
 
-Items have the same names in every list, and slots in every run: so each ref has the id of the project in it, which is
-created once (``ledger.project_id``). Rescues have no id: their numbers are unique (``workspaces.kept_as``), whoever
-creates them. SC-14, SC-29, SC-51.
+Item names are equal in every list, and slot names in every run. So each ref contains the id of the project, which is
+created once (``ledger.project_id``). Rescue refs contain no id, because their numbers are unique for all projects
+(``workspaces.kept_as``). SC-14, SC-29, SC-51.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Refs of the project with this id; an empty id gives the names of versions up to 1.2.1."""
+    """Git refs of the project with this id; an empty id gives the names that versions up to 1.2.1 used."""
 
     project: str
 
     @property
     def work(self) -> str:
-        """The folder of all candidates."""
+        """Ref prefix of all candidates."""
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps a proven job of an item until it has landed; ``name`` is valid in refs."""
+        """Return the ref that keeps an item's proven work until it is merged; ``name`` must be valid in refs."""
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
-        """Return the ref that keeps the first tree of a fix of the item."""
+        """Return the ref that keeps the start tree of a fix for the item."""
         return f"refs/harness/mend/{self._own}{name}"
 
     def workspace(self, slot: str) -> str:
@@ -35,17 +35,17 @@ class ProjectRefs:
 
     @property
     def landing(self) -> str:
-        """The ref that keeps the objects of the current batch."""
+        """Ref that keeps the objects of the current batch."""
         return self._of_batch("landing")
 
     @property
     def joined(self) -> str:
-        """The ref that keeps landed commits on top of the remote's."""
+        """Ref that keeps merged commits which were rebuilt on top of the remote's."""
         return self._of_batch("joined")
 
     @property
     def incoming(self) -> str:
-        """The folder for the remote's commits while they are inspected."""
+        """Ref prefix for the remote's commits while they are inspected."""
         return f"refs/harness/incoming/{self.project}"
 
     @property
@@ -57,9 +57,9 @@ class ProjectRefs:
 
 
 BEFORE = ProjectRefs("")
-"""Names without an id."""
+"""Ref names without a project id."""
 
 
 def is_before(ref: str) -> bool:
-    """Return True if it is a candidate's name without an id: only its commit tells the owner."""
+    """Return True if the ref is a candidate ref without a project id, whose owner is known only by its commit."""
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

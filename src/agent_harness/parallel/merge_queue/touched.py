@@ -1,14 +1,14 @@
-"""Changes of the project itself while agents work, each in its own workspace.
+"""Changes to the project itself while agents work, each in a separate workspace.
 
-    sandbox of agents    the project is closed to them: a change comes from a person, and is reported
-    none                 an agent can reach the project by its absolute path, and the author is unknown: changes that
-                         nobody needs meanwhile are reverted, the found state is kept, and both are reported
+with a sandbox      agents cannot access the project: a change comes from a person, and is only reported
+without a sandbox   an agent can reach the project by its absolute path, so the author is unknown: harmless changes
+                    are reverted, their content is kept, and both are reported
 
-Reverted are settings and hooks of the repository; its branches, tags and rescues; and files of the work tree: tracked
-ones that were as in the index, and new ones, which are moved aside. Only reported is a person's own work: the
-branches that are checked out, staged changes, HEAD, files that were changed before; and settings outside the
-repository. The target branch of the run is not checked here: a commit on it is verified before anything lands on top
-(SC-38). ``scale.md`` 12, ``home_touched``.
+These are reverted: settings and hooks of the repository; its branches, tags and rescues; tracked files that were
+unchanged before; and new files, which are moved aside. A person's own work is only reported: checked-out branches,
+staged changes, HEAD, files that were changed before, and settings outside the repository. The target branch is not
+checked here, because a commit on it is verified before anything is merged on top (SC-38). ``scale.md`` 12,
+``home_touched``.
 """
 
 import os
@@ -28,13 +28,13 @@ _FETCHED = ("refs/tags/", "refs/remotes/")
 _REFS = ("refs/heads/", *_FETCHED, "refs/notes/")
 _RESCUES = f"{RESCUE_REFS}/"
 _CHANGED = (" M", " D", " T")
-"""Status codes of git for a file that differs from the index, while the index is as committed."""
+"""Git status codes of a file that differs from the index while the index equals the commit."""
 _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """Names of changes; for reverted ones, the location of the changed copy."""
+    """Names of changes in the project; for each reverted change, the path of the saved copy."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -50,12 +50,12 @@ class _ProjectSeen:
 
 
 class ChangeWatch:
-    """Compares the project with its state at the last look; the harness's own refs are left out."""
+    """Watch that compares the project with its state at the last check; the harness's own refs are ignored."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """Set ``aside``, the folder for changed files that are reverted; None means that nothing is reverted.
+        """Start to watch the project. ``aside`` is the folder for reverted files; None means that nothing is reverted.
 
-        ``own`` are patterns of files that the harness itself writes.
+        ``own`` contains patterns of files that the harness itself writes.
         """
         self._is_own = matcher(own)
         self._git = git
@@ -67,9 +67,9 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Return the changes since the last look. A moved ref is kept as a rescue of the item ``name``.
+        """Revert and return the changes since the last check. A moved ref is kept as a rescue of the item ``name``.
 
-        While the harness is ``fetching``, tags and what is known of remotes are left for the next look.
+        While the harness is ``fetching``, changes to tags and remote refs are left for the next check.
         """
         before, now = self._seen, self._now()
         if fetching:
@@ -99,7 +99,7 @@ class ChangeWatch:
         return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
-        """Take the present tags and remote refs as fetched by the harness."""
+        """Accept the present tags and remote refs, because the harness has fetched them."""
         self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
 
     def _put_back_refs(
@@ -119,7 +119,7 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert the hooks, and the repository's settings unless only everyday git commands have written them."""
+        """Revert changed hooks, and the repository's settings unless only everyday git commands have changed them."""
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -132,7 +132,9 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside, and restore tracked ones from the index; nothing during a merge of git."""
+        """Move new files aside, and restore tracked files from the index; do nothing during a git operation such as a
+        merge.
+        """
         if not paths or self._git.operation_under_way():
             return {}
         new = [path for path in paths if found[path][0] == "??"]
@@ -144,7 +146,7 @@ class ChangeWatch:
         return kept
 
     def _taken_aside(self, path: str, aside: str) -> str:
-        """Move a file of the work tree aside. Return its new path; empty if there was none."""
+        """Move a file out of the work tree. Return its new path; empty if there was no file."""
         at = os.fsdecode(self._git.file(os.fsencode(path.rstrip("/"))))
         if not os.path.lexists(at):
             return ""
@@ -158,7 +160,7 @@ class ChangeWatch:
         return _ProjectSeen(refs=self._refs(), settings=self._settings(), staged=self._in_index(), files=work)
 
     def _work(self) -> dict[str, tuple[str, object]]:
-        """Return the files that are not as committed, without the harness's own."""
+        """Return the files that differ from the commit, except the harness's own files."""
         git = self._git
         changes = [each for each in git.status() if not self._is_own(os.fsencode(each.path.rstrip("/")))]
         return {
@@ -176,9 +178,7 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return the files whose index content differs from the commit. The result is cached until the index is
-        written.
-        """
+        """Return the files whose index content differs from the commit; cached until the index is written."""
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged
@@ -189,7 +189,7 @@ class ChangeWatch:
 
 
 def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return the refs, with tags and remote refs taken from ``others``."""
+    """Return the refs, with the tags and remote refs replaced by those of ``others``."""
     kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
     return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
 

@@ -1,9 +1,9 @@
 """Public API of feature projects, for the commands, the MCP server and the demonstration.
 
-``FeatureProject`` has one method per command, which returns plain values for ``--json``. The module functions only
-read, without the lock. Importing this module loads only what ``harness status`` needs; each method imports the rest.
-Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features`` start an agent. A user's
-decision is a small commit or a change of state under the lock. Source: features.md section D.
+``FeatureProject`` has one method per command, which returns plain values for ``--json``. The module functions read
+without the lock; only ``rescue`` may also write. Importing this module loads only what ``harness status`` needs, and
+each method imports the rest. Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features``
+start an agent. A user's decision is a small commit or a change of state under the lock. Source: features.md section D.
 """
 
 from __future__ import annotations

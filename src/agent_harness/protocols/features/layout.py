@@ -1,38 +1,39 @@
-"""Paths of every file of a feature project; no other module writes these names.
+"""Paths of all files of a feature project; other modules do not contain these file names.
 
     PROJECT/
       .harness.yaml            settings, committed
-      features.json            the features, committed; authority on what is proven
+      features.json            the features, committed; authoritative on what is proven
       claude-progress.txt      the progress log for people and agents, committed
       init.sh  reset.sh        start the environment; force it clean, committed
       .harness/                run-time state, ignored by git
         session_state.json     end of the last session, and the next step
         test_baseline.json     the tests known to pass
         costs.yaml             tokens and dollars, written in the JSON subset of YAML
-        file_sizes.json        lines a file, to notice growth
+        file_sizes.json        lines of each file, to detect growth
         quality.json           the last lint result, for `status`
         github_issues.json     which issue mirrors which feature
-        parallel.json          progress of the run with several agents
+        parallel.json          progress of the parallel run
         lock                   one harness at a time
-        maintenance.json       exists while the maintenance mode is on
+        maintenance.json       exists while maintenance mode is on
         aborted-TIME/          the state that `harness abort` moved aside
         checkpoints/ID/        copies of the state before a session
         screenshots/session-N/ images that the agent of a session has looked at
         logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, run.log, session-N.log,
                                session-N.cassette.jsonl (for `--agent replay:FILE`)
       .git/harness/
-        open_session.json      a copy of the record of the running session, for people and for moved projects
+        open_session.json      copy of the running session's record, for people and for moved projects
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/trusted_state.py``
-        open_session.json      the running session, as a crash left it
+        open_session.json      the running or interrupted session
         proven.json            the features that the harness has accepted
         pause.json             a person's pause, until `harness resume`
-        installed.json         installed packages where tests run, before a session
-        undo.json              an undo that is being carried out, until it is done
+        installed.json         packages installed before a session
+        undo.json              an undo that is not yet complete
         run.lock               one harness at a time, even if the lock in the project was removed
         verdicts.jsonl         the verdict on each claim, forever: ``session/ledger.py``
 
-Settings under ``paths:`` move the first three. Source: features.md UAH-078..093, C31.
+Settings under ``paths:`` can move features.json, the progress log and ``.harness/``. Source: features.md UAH-078..093,
+C31.
 """
 
 import os

@@ -269,8 +269,9 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts older than the retention of important rows; return the number
-    deleted.
+    """Delete expired log rows, and transcripts older than the retention of important rows.
+
+    Return the number of deleted rows and transcripts.
     """
     days, at = project.config.logging.retention_days, clock.now()
     dropped = _prune_log(project.layout.log("events.jsonl"), at, days, None)
@@ -280,8 +281,9 @@ def prune(project: Project) -> int:
 
 
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
-    """Rewrite a log atomically without its expired rows; lines that are not JSON records are kept. Return the number
-    deleted.
+    """Rewrite a log atomically without its expired rows, and return the number of deleted rows.
+
+    Lines that are not JSON records are kept.
     """
     if os.path.islink(path) or not os.path.isfile(path):
         return 0

@@ -1,9 +1,8 @@
-"""Migration of a project state that another harness version wrote.
+"""Migration of project state from an older schema version, step by step after a backup; newer state is refused by
+default.
 
-Older state is migrated step by step, after a backup, or refused.
-
-1 → 2   test_baseline.json, from a run of the suite at HEAD if the file is missing
-2 → 3   timeout_count in session_state.json
+1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
+2 → 3   adds timeout_count to session_state.json
 
 Source: features.md section C, C45, C46.
 """
@@ -25,7 +24,7 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the schema number of the state on disk: 1 if the state has no number, ``None`` if there is no state
+    """Return the schema version of the state on disk: 1 if none is recorded, ``None`` if there is no state
     (UAH-030).
     """
     if not project.store.initialised():
@@ -35,10 +34,7 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older project state and check newer state, as the ``compatibility`` settings say.
-
-    Raise ``Refused`` if the settings refuse the state's version (UAH-031..035).
-    """
+    """Migrate older state, accept newer state, or raise ``Refused``, as ``compatibility:`` specifies (UAH-031..035)."""
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -74,9 +70,9 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the project state to the current schema and return the old and new schema numbers and the backup's name.
+    """Migrate the project's state to the current schema version, under the lock, and return the steps.
 
-    The caller holds the project lock. State with the current schema is not changed.
+    State of the current version is not changed.
     """
     found = stored_schema(project)
     refuse_newer(project)
@@ -97,7 +93,7 @@ def migrate(project: Project, *, backup: bool) -> JsonObject:
 
 
 def version(project: Project | None) -> JsonObject:
-    """Return the harness version, the schema of the project's state, and whether a migration is needed (UAH-068)."""
+    """Return the versions of the harness and of the project's state, and whether they are compatible (UAH-068)."""
     found = stored_schema(project) if project else None
     if found is None:
         status = "No project state here"
@@ -115,9 +111,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a new backup folder beside it, make git ignore the backup, and return the backup's name
-    (C46).
-    """
+    """Copy the state folder to a sibling folder that git ignores, and return the new name (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

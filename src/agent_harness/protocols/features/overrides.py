@@ -1,10 +1,10 @@
-"""Manual decisions about a feature: skip, override or reopen it. Each decision is one small commit.
+"""Decisions of a person about one feature: skip, manual mark, reopen. Each decision is one small commit.
 
-The harness refuses to change features.json if the file has uncommitted changes, so that its commit contains no other
-edit. Unfinished work of a skipped feature is moved to a rescue ref. If a feature needs a person's confirmation, its
-code is accepted, and ``passes`` stays false until `harness manual-verify`:
+features.json must have no uncommitted changes, so that no other edit gets into the harness's commit. If a feature is
+skipped, its unfinished work is moved to a rescue ref. If a feature needs manual verification, its code is merged, but
+the feature counts only after `harness manual-verify`:
 
-hybrid    the tests prove a part of the feature; then a person confirms the rest
+hybrid    the tests prove a part; then a person confirms the rest
 manual    no test can prove the feature: the suite must pass, and a person confirms all of it
 
 Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
@@ -31,12 +31,12 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """Return the feature with this id; if no feature has this id, raise ``UsageError`` with a list of the known ids."""
+    """Return the feature with this id; if there is none, raise ``UsageError`` with the known ids."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Apply ``edit`` to features.json, commit the file together with the ``also`` files, and return the commit.
+    """Commit features.json after applying ``edit``, together with the files in ``also``; return the commit.
 
     If features.json has uncommitted changes or a git operation is in progress, raise an error and change nothing.
     """
@@ -56,20 +56,18 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
 
 
 def refuse_unsafe(project: Project) -> None:
-    """Raise an error if a git operation is in progress, HEAD is detached, or features.json has uncommitted changes."""
+    """Raise if a git operation is in progress, HEAD is detached, or features.json has uncommitted changes."""
     if under_way := project.git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
-        raise UnsafeTree("HEAD is detached; the commit would belong to no branch", hint="git switch BRANCH")
+        raise UnsafeTree("HEAD is detached, so the commit would not be on a branch", hint="git switch BRANCH")
     name = project.features_name
     if name in repository.dirty_paths(project.git):
         raise Refused(f"{name} has changes that are not committed", hint=f"git commit {name}")
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from selection, and return the ids of the open features that depend on the skipped feature
-    (C53).
-    """
+    """Exclude a feature from later sessions; features that depend on it stay blocked and are listed (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -91,7 +89,7 @@ def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
 
 
 def unskip(project: Project, feature_id: int) -> JsonObject:
-    """Make a skipped feature selectable again."""
+    """Include a skipped feature in later sessions again."""
     feature = feature_of(project, feature_id)
     if not feature.skipped:
         raise Refused(f"Feature #{feature_id} is not skipped", hint="harness status")
@@ -102,11 +100,9 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` of a feature by a manual decision; ``how`` is override, manual or takeback and is stored in the
-    feature.
+    """Set ``passes`` of a feature by a person's decision; ``how`` (override, manual or takeback) is recorded.
 
-    The tests of a reopened feature are removed from the baseline, so that later work on the feature may change the
-    tests.
+    The tests of a reopened feature leave the baseline, so that its next session may change them.
     """
     feature_of(project, feature_id)
     word = "true" if passes else "false"
@@ -128,9 +124,8 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Record a manual decision on a feature in the ledger.
-
-    The entry refers to the verdict number ``of``; without ``of``, to the last verdict on the feature.
+    """Write a person's decision on a feature to the ledger, about the verdict ``of`` or else the feature's last
+    verdict.
     """
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
@@ -140,7 +135,9 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Set ``passes`` for `harness override`, without a check, after the user has confirmed (UAH-060, UAH-061)."""
+    """Mark a feature for `harness override`, without running tests; the person has confirmed this (UAH-060,
+    UAH-061).
+    """
     answer = mark(project, feature_id, passes=passes, how="override")
     project.say(f"Marked Feature #{feature_id} as passes: {'true' if passes else 'false'}.")
     if project.config.github.repo and project.config.github.sync_mode == "mirror":
@@ -149,9 +146,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen these features in one commit, because their tests fail although the features are marked as passing
-    (E9).
-    """
+    """Reopen these features in one commit: the features are marked as passing, but their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -177,10 +172,10 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move a feature's unfinished work from the branch to a rescue ref, and return the ref.
+    """Move the unfinished work of this feature from the branch to a rescue ref, and return the ref.
 
-    Return ``None`` if the feature has no unfinished work. If there are newer commits on top of the work, leave the work
-    on the branch, print a message, and return ``None``.
+    Return ``None`` if there is no unfinished work. If a person has committed on top of this work, leave the branch as
+    it is, say so, and return ``None``.
     """
     state = project.store.state()
     checkpoint = state.feature_checkpoint
@@ -188,7 +183,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         return None
     rescue = None
     if project.git.head() != state.wip_commit:
-        project.say("You have commits on top of the unfinished work; the work stays on the branch.")
+        project.say("You have commits on top of the unfinished work, so the work stays on the branch.")
     else:
         refuse_unsafe(project)
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
@@ -225,9 +220,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """Drop the pending question about this feature, which the manual decision answers, and reset the feature's
-    counters.
-    """
+    """Drop the question about a feature that the decision answers, and reset the feature's failure counters."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id
@@ -239,7 +232,7 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Return a function that removes members from these features, sets other members, and keeps the rest in order."""
+    """Return an edit that removes some members of the given features, sets others and keeps the rest in order."""
 
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
@@ -255,7 +248,10 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges a feature's work but leaves ``passes`` false and sets ``awaiting_manual``."""
+    """Return the finalization of work that is merged but waits for a person: ``passes`` stays false.
+
+    ``awaiting_manual`` in the feature records the session.
+    """
     accept.put_back_features(project, under_way)
     document = project.store.features()
     if feature := document.by_id(under_way.feature_id):
@@ -266,7 +262,7 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
 
 
 def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of accepted work whose feature does not pass until a person has confirmed it."""
+    """Return the finalization of merged work that does not count until a person has confirmed it."""
     name = under_way.feature.name
     summary = {**(finalization.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
@@ -286,7 +282,7 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print a feature's manual checks, the screenshots of the session, and the command that confirms the feature."""
+    """Print the manual checks of a feature, the session's screenshots and the command that confirms the feature."""
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

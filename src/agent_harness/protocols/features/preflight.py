@@ -1,15 +1,15 @@
-"""Preflight checks before a session starts and spends tokens; the first failure stops the checks.
+"""Checks before a session starts and spends tokens; the first failed check ends the sequence.
 
-working directory   the folder is the project folder and is writable
-harness files       .harness.yaml, features.json and the progress file exist; init.sh and reset.sh are executable
-git state           HEAD is on a branch, no operation is in progress, the work tree is clean or stashed
-environment         init.sh succeeds, if necessary after reset.sh, and the health check passes
-baseline tests      every test known to pass still passes, at HEAD, in a separate worktree
-budget              money is left for the session, the feature and the project
+working directory   the project folder exists and is writable
+harness files       .harness.yaml, features.json and progress file exist; init.sh and reset.sh are executable
+git state           HEAD is on a branch, no operation is in progress, the tree is clean or stashed
+environment         init.sh (or reset.sh after a failure) and the health check succeed
+baseline tests      every test known to pass still passes at HEAD, in a separate worktree
+budget              money is left for session, feature and project
 
-init.sh runs in its own process group. The harness waits only for its exit status, since a server that init.sh starts
-keeps the output open (C60). The processes that init.sh leaves running end with the session, even if the harness is
-killed. Source: features.md section M, UAH-270..273, C23, C24, C25, C26, C33.
+The harness waits only for the exit status of init.sh, because a server started by init.sh keeps its output open (C60).
+The processes started by init.sh end with the session, even if the harness is killed. Source: features.md section M,
+UAH-270..273, C23, C24, C25, C26, C33.
 """
 
 import os
@@ -40,14 +40,14 @@ from agent_harness.verification.protected_files import behind
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Passed preflight check, with an optional note."""
+    """Passed preflight check, with a note."""
 
     name: str
     note: str = ""
 
 
 def working_directory(layout: FeatureLayout) -> Check:
-    """Raise ``PreflightFailed`` unless the project folder exists and is writable."""
+    """Raise ``PreflightFailed`` if the project folder does not exist or is not writable."""
     if not os.path.isdir(layout.root) or not os.access(layout.root, os.W_OK | os.X_OK):
         raise PreflightFailed(
             f"{layout.root} is not a writable folder",
@@ -58,13 +58,11 @@ def working_directory(layout: FeatureLayout) -> Check:
 
 
 def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
-    """Raise ``PreflightFailed`` if a file of the project is missing or a symbolic link, or a script cannot be
-    executed.
-    """
+    """Raise ``PreflightFailed`` if a required file is missing or a symbolic link, or a script is not executable."""
     wanted = [layout.settings, layout.features, layout.progress]
     if links := [layout.relative(path) for path in wanted if os.path.islink(path)]:
         raise PreflightFailed(
-            f"{links[0]} is a symbolic link; the harness does not write through links",
+            f"{links[0]} is a symbolic link, which the harness does not follow",
             hint=f"ls -l {links[0]}",
             check="harness_files",
         )
@@ -86,9 +84,7 @@ def harness_files(layout: FeatureLayout, scripts: Sequence[str]) -> Check:
 
 
 def script_files(config: Config) -> list[str]:
-    """Return the scripts from the settings that are project files; a command line such as ``make up`` is not
-    included.
-    """
+    """Return the scripts in the settings that are project files; a command line such as ``make up`` is omitted."""
     found = [config.environment.init, config.environment.reset]
     return [s for s in found if s and s.startswith("./") and " " not in s]
 
@@ -96,12 +92,11 @@ def script_files(config: Config) -> list[str]:
 def git_state(
     git: Git, *, on_dirty: str, session: int, free_paths: Sequence[str], state: str, say: Callable[[str], None]
 ) -> Check:
-    """Check that HEAD is on a branch, no git operation is in progress, and only ``free_paths`` have uncommitted
-    changes.
+    """Check that HEAD is on a branch, no git operation is in progress, and the tree is clean except for ``free_paths``.
 
-    The harness itself writes ``free_paths``. The branch must not contain ``state``, the harness's state folder.
-    Depending on ``git.on_dirty``, other changes, including untracked files, are stashed or refused. The harness never
-    pops a stash, but prints the command that restores the stash.
+    The harness itself writes ``free_paths``. The branch must not contain ``state``, the folder of the harness's state.
+    A dirty tree is stashed with untracked files, or refused, according to ``git.on_dirty``. The harness never pops a
+    stash; it prints the command that restores it.
     """
     if git.head() is None:
         raise UnsafeTree("The repository has no commit yet", hint="harness init --spec FILE", check="git_state")
@@ -112,9 +107,7 @@ def git_state(
     if lock := repository.index_lock(git):
         name = os.path.relpath(lock, git.top())
         raise UnsafeTree(
-            f"Another git process is running in this repository, or was killed and left {name}",
-            hint=f"ls -l {name}",
-            check="git_state",
+            f"Another git process is running, or a killed one left {name}", hint=f"ls -l {name}", check="git_state"
         )
     if git.branch() is None:
         _leave_detached_head(git, free_paths, say)
@@ -126,21 +119,18 @@ def git_state(
     if on_dirty != "stash":
         raise UnsafeTree(f"The work tree is not clean: {shown}", hint="git stash -u", check="git_state")
     repository.set_aside(git, f"harness session {session}", free_paths)
-    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore: git stash pop")
+    say(f"The work tree was not clean ({shown}); stashed as 'harness session {session}'. To restore it: git stash pop")
     return Check(name="git_state", note="stashed")
 
 
 def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str], None]) -> None:
-    """Switch from a detached HEAD to the default branch if no commit would be lost.
-
-    Otherwise raise ``UnsafeTree`` with the commands that the user needs (C25).
-    """
+    """Switch from a detached HEAD to the default branch if no commit is lost; otherwise raise ``UnsafeTree`` (C25)."""
     branch, head = git.default_branch(), git.head()
     if branch is None:
         raise UnsafeTree("HEAD is detached, and there is no branch to switch to", hint="git switch -c main")
     if head is None or not git.ancestor(head, f"refs/heads/{branch}"):
         raise UnsafeTree(
-            f"HEAD is detached at commits that are not on {branch}",
+            f"HEAD is detached at commits that {branch} does not contain",
             hint=f"git branch kept-work && git switch {branch}  # or git switch -c NEW_BRANCH",
             check="git_state",
         )
@@ -161,7 +151,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error for baseline tests that fail before the agent starts (UAH-275)."""
+    """Return the error for baseline tests that fail before any agent has started (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -172,8 +162,8 @@ def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
 
 
 def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> Check:
-    """Return a passed budget check whose note gives the remaining budgets; raise ``LimitReached`` if no money is
-    left.
+    """Raise ``LimitReached`` if no budget is left for a session; the check's note has the remaining amounts in
+    dollars.
     """
     left = cost_rules.available(costs, budgets, feature_id)
     spent = cost_rules.counted(costs)
@@ -189,7 +179,7 @@ def budget(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | Non
 
 
 def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | None) -> str:
-    """Return the text that says which budget is used up: the amount spent, and the limit."""
+    """Return a description of the exhausted budget, with the spent and allowed amounts."""
     spent = cost_rules.counted(costs)
     if spent < budgets.total and feature_id is not None and budgets.per_session > 0:
         spent = cost_rules.of_feature(costs, feature_id)
@@ -198,7 +188,7 @@ def _used_up(costs: CostRecord, budgets: cost_rules.Budgets, feature_id: int | N
 
 
 def valid_features(project: Project, document: FeatureList | None = None) -> FeatureList:
-    """Return the feature list (``document`` or features.json); raise ``ConfigurationError`` if the list has defects."""
+    """Return features.json, or ``document`` if given; raise ``ConfigurationError`` if it has defects."""
     document = document or project.store.features()
     found = records.problems(document, require_test_file=project.config.features.require_test_file)
     if found:
@@ -218,7 +208,7 @@ HEALTH_SECONDS = 60.0
 
 @contextmanager
 def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
-    """Yield the development environment from the project's settings, and stop its processes when the block ends."""
+    """Yield the environment from the project's settings; at the end of the block, end every process that it started."""
     settings = project.config.environment
     environment = DevelopmentEnvironment(
         project.root,
@@ -231,9 +221,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
     )
     changed = _unproven_scripts(project)
     if changed:
-        project.say(
-            f"Unfinished work changes {changed[0]}. Until it is accepted, the file runs with the agent's permissions."
-        )
+        project.say(f"{changed[0]} has unaccepted changes, so it runs with an agent's permissions.")
     wished = project.config.sandbox.settings()
     environment.sandbox = of_agent([project.root], settings=wished, installs=not changed, reads=folders_of_project())
     try:
@@ -243,7 +231,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files that the environment's commands use and that unaccepted work has changed."""
+    """Return the files used by the environment's commands that work not yet accepted has changed."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None
@@ -259,7 +247,7 @@ def _unproven_scripts(project: Project) -> list[str]:
 
 
 class DevelopmentEnvironment:
-    """Development environment of one session; ``down`` ends everything that init.sh left running."""
+    """Development environment of one session; ``down`` ends all processes that init.sh left running."""
 
     def __init__(
         self,
@@ -287,8 +275,8 @@ class DevelopmentEnvironment:
         self._over_limit = ""  # the machine limit that the last script exceeded
 
     def up(self, *, auto_reset: bool, max_reset_attempts: int) -> None:
-        """Run init.sh, and with ``auto_reset`` also reset.sh; raise ``PreflightFailed`` with the last output lines on
-        failure.
+        """Start the environment with init.sh, with resets if it fails; raise ``PreflightFailed`` if it cannot be
+        started.
         """
         code = self._script(self._init)
         resets = 0
@@ -308,7 +296,7 @@ class DevelopmentEnvironment:
             )
 
     def healthy(self) -> None:
-        """Run the configured health check; raise ``PreflightFailed`` if the health check fails."""
+        """Run the environment's health check, if there is one; raise ``PreflightFailed`` if it fails."""
         if not self._health_check:
             return
         done = process.run(
@@ -324,7 +312,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End all processes that the environment's scripts left running, and run the stop command. Safe to repeat."""
+        """End all processes that the environment's scripts left running; repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

@@ -1,7 +1,7 @@
-"""Progress file: the project's log for people and agents. The harness only appends to the file.
+"""Progress file of a project, for people and agents; the harness only appends to it.
 
-Entries are separated by ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; parts of an entry have upper-case labels.
-Source: features.md section I (UAH-140..143), UAH-248, UAH-341.
+Entries begin with ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; their parts have upper-case labels. Source:
+features.md section I (UAH-140..143), UAH-248, UAH-341.
 """
 
 import os
@@ -22,13 +22,13 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """Progress-file entry of one session, written by the agent or by the harness."""
+    """Progress file entry of one session, as text written by the agent or the harness."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines of the entry's part ``LABEL:`` without bullets, including text on the label's own line."""
+        """Return the lines of the entry's part ``LABEL:`` without bullets, including text on the label's line."""
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -44,7 +44,7 @@ class SessionEntry:
 
 
 def header(project: str) -> str:
-    """Return the header of a new progress file."""
+    """Return the heading of a new progress file."""
     return (
         f"{RULE}\nCLAUDE PROGRESS LOG - {project}\n{RULE}\n\n"
         "This file tells what was done, session by session. The harness sums up the recent\n"
@@ -53,9 +53,7 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """Return the entries in the last 64 KiB of the progress file, oldest first; an empty list if the file is
-    missing.
-    """
+    """Return the session entries in the last 64 KiB of the progress file, oldest first; none if the file is missing."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -72,9 +70,9 @@ def recent_entries(path: str) -> list[SessionEntry]:
 
 
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
-    """Return (session, decision) for the last few sessions with recorded decisions, newest session first (UAH-248).
+    """Return (session, decision) pairs of the last sessions that recorded decisions, newest session first (UAH-248).
 
-    Decisions come from the progress file's DECISIONS parts and from ``told``. Duplicates within a session are dropped.
+    Decisions come from the DECISIONS parts of the progress file and from ``told``; duplicates in a session are dropped.
     """
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
@@ -86,12 +84,12 @@ def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: 
 
 
 def has_entry(path: str, session: int) -> bool:
-    """Return True if the recent part of the progress file has an entry for this session."""
+    """Return True if the progress file already has an entry of this session."""
     return any(entry.session == session for entry in recent_entries(path))
 
 
 def entry(session: int, parts: Sequence[Part]) -> str:
-    """Return a session entry in the format of the progress file."""
+    """Return the text of a new progress file entry with these parts."""
     heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
     body = []
     for label, lines in parts:
@@ -101,7 +99,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to a file atomically; first add a line end if the file's last line has none."""
+    """Append text to the progress file atomically, after a line break if the file does not end with one."""
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Opened feature project, with its paths, settings, state and git repository."""
+"""Opened project: the paths, settings, state and git client that every step of a session uses."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Ignore a message; the default for ``Project.say``."""
+    """Discard a progress message."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Opened feature project: its root folder, paths, settings, state store and git repository."""
+    """Paths, settings, state and git client of one opened feature project."""
 
     root: Path
     layout: FeatureLayout
@@ -51,7 +51,7 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the feature project in folder ``root``, opened with these settings."""
+        """Return the project in ``root`` with the given settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -63,13 +63,11 @@ class Project:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Top-level names in the project that are never part of a snapshot, a candidate or a rescue."""
+        """Top-level paths that are never part of a snapshot, a candidate or a rescue."""
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree on a private ref, which is kept until the session is finalized; return the
-        commit.
-        """
+        """Commit the current work tree on a private ref and return the commit; the branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -79,11 +77,11 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Return the git tree of the current project files; no ref points to the tree."""
+        """Return a git tree of the current files, without creating a ref."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the start counter for a feature id or a named item; ``None`` stands for the cleanup session."""
+        """Return the counter of agent starts for a feature id or a name; ``None`` stands for the cleanup session."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -109,9 +107,8 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` unless the project is initialised.
-
-        Raise ``Refused`` if the state or log folder is not a folder, or the project is not the top of its repository.
+        """Raise ``NotAProject`` unless ``harness init`` was completed; raise ``Refused`` if the folder is not
+        usable.
         """
         for folder in (self.layout.state_dir, self.layout.logs):
             if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
@@ -123,5 +120,5 @@ class Project:
             )
         if not self.store.initialised():
             if os.path.exists(self.layout.features):
-                raise NotAProject(f"{self.root} has features but no harness state", hint="harness resume")
+                raise NotAProject(f"{self.root} has a feature list but no state", hint="harness resume")
             raise NotAProject(f"{self.root} is not an initialised project", hint="harness init --spec FILE")

@@ -1,30 +1,31 @@
-"""Questions for the user: their kinds, options and wording, and how a question is stored until it is answered.
+"""Questions for a person: their kinds, options and wording, and their storage until they are answered.
 
-kind                    asked when                                                  stops all runs
-feature_stuck           too many sessions worked on one feature (E1)                yes
-verification_failed     a feature's claims were rejected too often (E4)             yes
-app_broken              unfinished work makes every known test fail (E5)            yes
-landing_failed          proven work cannot be merged with work merged earlier       yes
-attempt_lost            three sessions in a row returned no result                  yes
-head_red                the branch does not pass all checks                         yes
-landing_broken          merge candidates cannot be verified                         yes
-budget_exceeded         a session exceeded a budget (E7)                            yes
-too_many_starts         an agent was started too often for one feature              yes
-no_way_back             a session's checkpoint is missing from the repository       yes
-environment             reset.sh could not repair the environment (E6)              until a run finds it fixed
-dependency_cycle        features depend on each other in a cycle (E8)               until a run finds it fixed
-false_positives         features are marked as passing, but their tests fail (E9)   until a run finds it fixed
-claim_rejected          the harness rejected a claim (E2)                           no: the next run retries
-regression              a session broke tests and was rolled back (E3)              no: the next run retries
-dependency_regression   as regression, and open features depend on broken ones      no: the next run retries
-large_feature           a feature has too many verification steps (E10)             no: runs work on it unchanged
-built_already           a feature's tests already pass on the base commit           only work on its feature
-protected_change        the work is proven, but it changes protected files          only work on its feature
+    kind                    asked when                                               stops the runs
+    feature_stuck           too many sessions on one feature (E1)                    yes
+    verification_failed     a feature's claims were rejected too often (E4)          yes
+    app_broken              unfinished work leaves every known test failing (E5)     yes
+    landing_failed          proven work cannot be merged with the landed work        yes
+    attempt_lost            three sessions in a row returned no result               yes
+    head_red                the branch does not pass all proofs                      yes
+    landing_broken          merge candidates cannot be verified                      yes
+    budget_exceeded         a session ran over a budget (E7)                         yes
+    too_many_starts         an agent was started too often for one feature           yes
+    no_way_back             a session's checkpoint was deleted from the repository   yes
+    environment             reset.sh could not restore the environment (E6)          until the next check
+    dependency_cycle        features depend on each other in a cycle (E8)            until the next check
+    false_positives         features are marked as passing, but tests fail (E9)      until the next check
+    claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
+    regression              a session broke tests and was rolled back (E3)           no: the next run tries again
+    dependency_regression   as regression, and open features need the broken ones    no: the next run tries again
+    large_feature           a feature has too many verification steps (E10)          no: the next run works on it
+    built_already           a feature's tests also pass on the base commit           its feature alone
+    protected_change        proven, except for changed protected files               its feature alone
 
-A question that stops no run is stored, shown by `harness status`, and can be answered until the next session makes it
-obsolete. The last two kinds keep the session's candidate on a private ref until the answer; several such questions can
-be pending (``kept_candidates`` of the session state). An option has the same letter in all questions (C11). Source:
-features.md section T, C11, C12, C35.
+Every run checks the conditions of questions that stop "until the next check" again, and continues once the condition is
+fixed. Questions that stop nothing are stored too, shown by ``status``, and can be answered until the next session. The
+last two kinds keep the session's candidate under a private ref, and their feature waits for the answer. Several of
+these may be stored (``kept_candidates`` in the session state). An option's letter is the same in all questions (C11).
+Source: features.md section T, C11, C12, C35.
 """
 
 import re
@@ -68,13 +69,13 @@ STOPPING = frozenset(
         *("landing_failed", "attempt_lost", "head_red", "landing_broken"),
     }
 )
-"""Question kinds that make the harness refuse every run until the user answers."""
+"""Kinds of question that prevent every run until they are answered."""
 
 KEEPING = frozenset({"built_already", "protected_change"})
-"""Question kinds for which the session's candidate is kept until the user answers."""
+"""Kinds of question about a candidate commit that is kept until the answer."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Question kinds that do not prevent a run from starting."""
+"""Kinds of question that prevent no run from starting."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -113,7 +114,7 @@ MEANT = {
     "accept-change": "the kept work is verified again with these files allowed to change, and accepted if it passes",
     "reject": "the kept work is rejected and moved to a rescue ref; the next run tries {features} again",
 }
-"""One-line meaning of each answer option; ``{features}`` stands for the features that the question is about."""
+"""One-line meaning of each answer option; ``{features}`` is replaced by the features in question."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
@@ -136,37 +137,38 @@ EXPLAINED: dict[str, dict[str, str]] = {
 
 
 def option_line(asked: Question, option: str) -> str:
-    """Return the label and the meaning of an answer option; only the word for an unknown option."""
+    """Return the label and meaning of an answer option; for an unknown option, return the option's word."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """Return the meaning of an answer option; an empty text for an unknown option."""
+    """Return the meaning of an answer option, or an empty text for an unknown option."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """Return the letter of an answer option: the letter in brackets in the option's label."""
+    """Return the letter of an answer option, which is in brackets in the option's label."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a new question record of this kind, with its message, its answer options and further members."""
+    """Return a new question of this kind in its stored form."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question stops all runs; a question of an unknown kind does."""
+    """Return True if the question prevents runs, as a question of an unknown kind does."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question, one option per line with its meaning (UAH-402), and the command that answers the question.
+    """Return the question's text, one answer option per line with its meaning (UAH-402), and the command that answers
+    it.
 
-    The command includes the feature id if another question in ``among`` would be answered first.
+    The command contains the feature id if another question of ``among`` would be answered first.
     """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
@@ -177,10 +179,10 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 
 
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
-    """Return the pending questions, in the order in which they are answered.
+    """Return the pending questions in the order in which they are answered.
 
-    The order is: a stored question that stops the runs, a dependency cycle in the current features.json, questions
-    about kept candidates, any other stored question. A stored cycle that no longer exists is not returned.
+    The order is: a stored question that stops the runs, the current dependency cycle of features.json, questions about
+    kept candidates, any other stored question. A stored cycle that no longer exists is left out.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -191,8 +193,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
     """Return the pending question that a run prints in full.
 
-    If the first question stops all runs, the result is the first question. Otherwise, the result is a question about a
-    feature in ``worked_on`` if there is one, else the first question.
+    This is a question that stops all runs, otherwise a question about the run's own features, otherwise the first.
     """
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
@@ -200,7 +201,7 @@ def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]")
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return the question about the first dependency cycle in the current features.json (E8), or None."""
+    """Return a question about the first dependency cycle in features.json (E8), or None."""
     found = records.cycles(document)
     if not found:
         return None
@@ -210,7 +211,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store the question until it is answered, and log an event; do nothing if an equal question is stored."""
+    """Store a question until it is answered and write an event; do nothing if the same question is already stored."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -220,8 +221,7 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drop the stored questions that the next session checks again or makes obsolete. Call this function before each
-    session.
+    """Drop stored questions that the next run checks again; call this before a session.
 
     A question about a large feature stays until the question is answered or the feature is done.
     """
@@ -241,12 +241,12 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Drop the stored question."""
+    """Drop the stored question without an answer."""
     project.store.update_state(pending_escalation=None)
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Drop the question about this feature's kept candidate, and delete the candidate's ref; rescue refs stay."""
+    """Drop the question about a feature's kept candidate and delete the candidate's ref; rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -259,43 +259,43 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the harness's ref of the kept candidate; None if the question refers to any other ref, such as a
-    branch.
-    """
+    """Return the private ref that keeps the question's candidate; None if the recorded name is not such a ref."""
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` if a question that stops the runs is pending."""
+    """Raise ``Escalated`` while an unanswered question stops the runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the log event for a question; the question's kind is stored in the separate member ``kind``."""
+    """Return the question as an event; the question's kind is stored under ``kind``, beside the event type."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` if a kept candidate, of this feature or with no feature given of any, waits for an answer."""
+    """Raise ``Escalated`` while a question about a kept candidate waits; with ``feature_id``, only about this
+    feature.
+    """
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
             raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the command that answers the question with this option."""
+    """Return the shell command that answers the question with this option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
 
 
 def hint(asked: Question) -> str:
-    """Return a command that answers a question, ready to paste, with the other answers in a comment.
+    """Return a shell command that answers the question, with the other options in a comment.
 
-    The answer is ``retry`` if that option exists, so that a user who pastes without reading ends and skips nothing.
+    The command uses the option ``retry`` if there is one, because pasting it then ends or skips nothing.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
@@ -304,14 +304,12 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the ``--feature`` option for the answer command; an empty text unless the question keeps a candidate."""
+    """Return the ``--feature`` option for a question about a kept candidate, otherwise an empty text."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the answer option for a number, letter or word that the user typed; raise ``UsageError`` for anything
-    else.
-    """
+    """Return the answer option that the user gave by number, letter or word; raise ``UsageError`` for anything else."""
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

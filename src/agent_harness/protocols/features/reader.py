@@ -1,6 +1,6 @@
-"""Reader of a feature project for the views (status, web page, story), in terms that all protocols share.
+"""Reader of a feature project for views; the result has the same structure for all kinds of project.
 
-Source: ``faces.md`` F-REC-7; the state files as ``status`` reads them.
+Source: ``faces.md`` F-REC-7; the state files are read as ``status`` reads them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """View source for one feature project; ``read_yaml`` as for ``FeatureStore``."""
+    """Source of one feature project's records; ``read_yaml`` as for ``FeatureStore``."""
 
     kind: Kind = "features"
 
@@ -35,29 +35,29 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """Return the project's state folder outside the project; None if there is none or ``.git`` cannot be read."""
+        """Return the path of the project's state folder outside the project, or None."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # an unreadable `.git`
             return None
 
     def now(self) -> Sequence[Now]:
-        """Return the current step of each session, from the project's state folder."""
+        """Return the current activity of each running session."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return the progress of the live run with several agents as text; None if there is no live run."""
+        """Return a line about the progress of a running parallel run, or None."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of the files that the ``state`` method reads."""
+        """Return the paths of the files that ``state`` reads."""
         at, home = self._layout, self.home()
         kept = [os.path.join(folder, name) for folder in (home, at.state_dir) if folder for name in _KEPT]
         kept += [os.path.join(home, needs.LAST_RUN)] if home else []
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the features without unverified claims, the pending questions, and the costs."""
+        """Return the features, questions and costs; claims that were not verified do not count."""
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()
@@ -98,16 +98,14 @@ class FeatureSource:
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return the glob pattern of the session recordings; each session has one recording."""
+        """Return a glob pattern for the session recordings."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the transcript in an agent's workspace, or None. A workspace has only the agent's own
-    session.
-    """
+    """Return the path of the agent's newest transcript in a workspace, or None."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None
@@ -123,7 +121,7 @@ _KEPT = (OPEN_SESSION, PAUSE, CLAIMS_OF_RUN)
 
 
 def past_session(row: JsonObject) -> PastSession:
-    """Return the ended session that a row of ``sessions.jsonl`` describes."""
+    """Return the finished session that a row of ``sessions.jsonl`` describes."""
     feature, tokens = row.get("feature_id"), records.json_object(row.get("tokens_used"))
     return PastSession(
         number=project_view.whole(row.get("session_id")),
@@ -179,7 +177,7 @@ def _item(
 
 
 def asked_question(found: records.Question) -> AskedQuestion:
-    """Return a pending question in the form that the views show."""
+    """Return a stored question in the form that views display."""
     return AskedQuestion(
         kind=found.kind,
         message=found.message,

@@ -1,8 +1,8 @@
-"""Records of the files of a feature project. Each file has one parser, which accepts values of any type.
+"""Parsers of the files of a feature project; each tolerates values of any type.
 
-A record keeps the JSON object that was read, and its attributes are views of this object. Members that a newer version
-or a person added therefore survive every write, in their order. The classes are plain because importing ``dataclasses``
-would slow down `harness status`. Source: features.md sections F, G, H.
+A record is a view of a JSON object, which is written back unchanged apart from edits. So members added by a newer
+version or a person survive every write, in order. The classes are plain because ``status`` reads them, and importing
+``dataclasses`` would slow it down. Source: features.md sections F, G, H.
 """
 
 from agent_harness.kernel.json import number_below
@@ -23,7 +23,7 @@ INSTRUCTIONS = (
 
 
 NO_ID = -1
-"""Id of a feature entry whose id is not a whole number; ``problems`` reports the entry."""
+"""Id given to a feature whose id in the file is not a whole number; ``problems`` reports the feature."""
 
 VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
@@ -32,27 +32,27 @@ VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """Return ``value`` if it is a whole number, otherwise the default ``otherwise``."""
+    """Return a value from a file if it is a whole number, otherwise the default ``otherwise``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def amount(value: object) -> float:
-    """Return ``value`` as an amount of money; 0 if ``value`` is not a valid amount."""
+    """Return a value from a file as an amount of money; 0 if the value is not one."""
     return number_below(value, 1e12) or 0.0
 
 
 def json_object(value: object) -> "JsonObject | None":
-    """Return ``value`` if it is a JSON object, otherwise None."""
+    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the members of a JSON list as texts; an empty tuple if ``value`` is not a list."""
+    """Return the members of a list as texts; empty if the value is not a list."""
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def ids(value: object) -> tuple[int, ...]:
-    """Return the whole numbers in a JSON list; an empty tuple if ``value`` is not a list."""
+    """Return the whole numbers in a list; empty if the value is not a list."""
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
@@ -60,7 +60,7 @@ def ids(value: object) -> tuple[int, ...]:
 
 
 class Feature:
-    """Feature: an entry of features.json."""
+    """Feature, as an entry of features.json."""
 
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
 
@@ -78,12 +78,12 @@ class Feature:
 
     @property
     def has_id(self) -> bool:
-        """True if the feature has a whole number as its id."""
+        """True if the feature's id in the file is a whole number."""
         return self.id != NO_ID
 
     @property
     def asked(self) -> str:
-        """Text of the feature's description and verification steps."""
+        """Description and verification steps of the feature as one text."""
         return ". ".join((self.description, *self.steps))
 
     @property
@@ -93,28 +93,28 @@ class Feature:
 
     @property
     def test_path(self) -> str:
-        """Path of the feature's test file, without a ``::node`` suffix."""
+        """Path of the feature's test file, without ``::node``."""
         return self.test_file.split("::", 1)[0]
 
     @property
     def awaits_person(self) -> bool:
-        """True if the feature's code is accepted but a person has not yet confirmed the feature (C13)."""
+        """True if the feature's code is merged but a person has not yet confirmed the feature (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose work was accepted and waits for a person's confirmation; ``None`` if unknown."""
+        """Number of the session whose work was merged and waits for a person's confirmation, or None."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if an agent may work on the feature once its dependencies are done."""
+        """True if sessions may work on the feature, apart from its dependencies."""
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
     def skip_reason(self) -> str:
-        """Reason why the feature was skipped; empty if no reason was given."""
+        """Reason why the feature was skipped, or an empty text."""
         found = json_object(self.record.get("skipped")) or {}
         return " ".join(str(found.get("reason") or "").split())
 
@@ -125,20 +125,18 @@ class Feature:
 
     @property
     def marked_by_person(self) -> bool:
-        """True if the feature passes because a person marked it, not because of a check."""
+        """True if the feature counts as passing by a person's decision, not by its tests."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """Priority of the feature; lower values come first, features without a priority last (UAH-106)."""
+        """Priority of the feature: lower values come first, features without a priority last (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """Verification type of the feature, from ``VERIFICATION_TYPES``; ``automated`` for an unknown value
-        (UAH-403).
-        """
+        """Verification type of the feature (``VERIFICATION_TYPES``); an unknown word counts as automated (UAH-403)."""
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
@@ -149,38 +147,40 @@ class Feature:
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Patterns of the protected files (other tests, test runner settings) that work on this feature may change."""
+        """Patterns of protected files (such as other tests and runner settings) that sessions on the feature may
+        change.
+        """
         return texts(self.record.get("may_change"))
 
     @property
     def details(self) -> str:
-        """Free-text details of the feature, taken from an imported list."""
+        """Detailed description of the feature, copied from the imported list."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
     @property
     def automated_checks(self) -> tuple[str, ...]:
-        """Checks that the agent makes for a feature that a person then confirms."""
+        """Checks that the agent makes before a person confirms the feature."""
         return texts(self.record.get("automated_checks"))
 
     @property
     def manual_checks(self) -> tuple[str, ...]:
-        """Checks that a person makes before confirming the feature."""
+        """Checks that the person makes to confirm the feature."""
         return texts(self.record.get("manual_checks"))
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
-        """Steps of the feature's visual check in a browser; ``None`` if no visual check is wanted (UAH-447)."""
+        """Steps to check the feature in a browser; ``None`` if visual checks are off (UAH-447)."""
         found = json_object(self.record.get("visual_verification"))
         return texts(found.get("steps")) if found and found.get("enabled") else None
 
 
 CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""}, "The cleanup")
-"""Placeholder for the feature of a cleanup session, which has no feature."""
+"""Placeholder feature for a cleanup session, which works on no feature."""
 
 
 class FeatureList:
-    """Content of features.json. Entries that are not JSON objects are kept only in ``record``."""
+    """Content of features.json; entries that are not objects appear only in ``record``."""
 
     __slots__ = ("features", "record")
 
@@ -204,23 +204,21 @@ class FeatureList:
         return next((f for f in self.features if f.id == feature_id), None)
 
     def counts(self) -> tuple[int, int]:
-        """Return (number of passing features, number of all features)."""
+        """Return the number of passing features and the number of all features."""
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
-        """Return the id for a new feature: the highest id plus 1."""
+        """Return the next free feature id, one more than the highest."""
         return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
-    """Return the whole percentage of ``part`` in ``whole``, rounded down; 0 if ``whole`` is 0 (UAH-054, C49)."""
+    """Return ``part`` as a percentage of ``whole``, rounded down; 0 of 0 is 0 (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return every defect of features.json, one line each, with the feature and the field; an empty list for a valid
-    file.
-    """
+    """Return every defect of features.json as one line with feature and field; empty if the file is valid."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -232,7 +230,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of the entries in features.json, each entry checked alone, without the dependencies."""
+    """Return the defects of single features.json entries, without dependency problems."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -273,7 +271,9 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle as a list that ends with its first id again; skipped features are left out (E8)."""
+    """Return every dependency cycle as a list of ids that ends with its first id; skipped features break cycles
+    (E8).
+    """
     from agent_harness.kernel import graph
 
     found = {f.id: f.depends_on for f in document.features if f.has_id and not f.skipped}
@@ -282,11 +282,11 @@ def cycles(document: FeatureList) -> list[list[int]]:
 
 
 STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
-"""Recommended maximum of verification steps for each estimated size (UAH-099..101); more steps only cause a warning."""
+"""Maximum number of verification steps per estimated size (UAH-099..101); exceeding it only causes a warning."""
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield a warning for each feature with more steps than recommended in total or for its estimated size (UAH-113,
+    """Yield warnings about features with more verification steps than recommended or than their size allows (UAH-113,
     C42).
     """
     for feature in features:
@@ -297,11 +297,11 @@ def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
         elif steps > most:
             yield f"{feature.name} is called {size} and has {steps} verification steps ({size}: at most {most})."
         if size == "xlarge":
-            yield f"{feature.name} is called xlarge: split it."
+            yield f"{feature.name} has the size xlarge. Split the feature."
 
 
 def too_large(feature: Feature, max_steps: int) -> str:
-    """Return the warning about a feature with more than the recommended number of verification steps."""
+    """Return the warning about a feature with too many verification steps."""
     return f"{feature.name} has {len(feature.steps)} verification steps (max recommended: {max_steps})."
 
 
@@ -366,9 +366,9 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy of the session state with these members replaced.
+        """Return a copy of the session state with other values for some members.
 
-        Raise ``TypeError`` for a name that is not a member of session_state.json.
+        Raise ``TypeError`` for a member that session_state.json does not have.
         """
         if unknown := members.keys() - {*NEW_STATE, "cleaned_up_at"}:
             raise TypeError(f"session_state.json has no member {min(unknown)}")
@@ -408,11 +408,11 @@ NOTHING_UNFINISHED: "JsonObject" = {
     "wip_commit": None,
     "wip_red_tests": [],
 }
-"""Members of the session state when there is no unfinished work to continue."""
+"""Values of the session state's members if there is no unfinished work."""
 
 
 class Question:
-    """Stored question for the user; the kinds and wording are in ``questions.py``."""
+    """Question for a person in its stored form; kinds and wording are in ``questions.py``."""
 
     __slots__ = (
         *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
@@ -449,9 +449,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return the counts of the most frequent kinds and the number of the others, such as ``3 F401, 2 E501, 4
-    others``.
-    """
+    """Return a summary such as ``3 F401, 2 E501, 4 others``, with the most frequent kinds first."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -460,7 +458,7 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return a summary of lint results, most frequent first: ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``."""
+    """Return a lint summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``, most frequent first."""
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -474,14 +472,12 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return ``value`` if it is a JSON object, ``unreadable`` if it is another non-empty value, and None otherwise."""
+    """Return a stored request of a person; for an unreadable request, return ``unreadable``."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 
 class Baseline:
-    """Content of test_baseline.json: tests known to pass (UAH-129, UAH-131), and the data files that these tests
-    read.
-    """
+    """Content of test_baseline.json: the tests known to pass (UAH-129, UAH-131) and the data files that they read."""
 
     __slots__ = ("files_read", "known_failures", "passing", "record")
 
@@ -492,16 +488,16 @@ class Baseline:
         self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
     def but(self, **members: object) -> "Baseline":
-        """Return a copy of the baseline with these members replaced."""
+        """Return a copy of the baseline with other values for some members."""
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return a copy of the baseline with additional passing tests and a new list of the files that tests read."""
+        """Return a copy of the baseline with additional passing tests and the current list of files that tests read."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
     def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
-        """Return a copy of the baseline with the results of a test suite run."""
+        """Return a copy of the baseline with the results of a suite run."""
         found = sorted(passing)
         return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
@@ -517,13 +513,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if the agent reported only zero tokens and no cost: the real cost is then unknown."""
+    """Return True if an agent worked but reported neither tokens nor cost, so that a cost of 0 means "unknown"."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """Content of costs.yaml: the costs of all sessions so far. ``silent`` is True if no session reported a cost."""
+    """Content of costs.yaml: the costs of sessions so far; ``silent`` if no session reported any cost."""
 
     __slots__ = (
         "assumed_usd",

@@ -1,4 +1,4 @@
-"""Recovery of a session that a killed harness left open: a table with one row for each session phase.
+"""Recovery table for a session that a killed harness left open, by the phase that the session had reached.
 
 Source: features.md C56, UAH-003.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: the state that an interrupted phase leaves, and the step that recovers the session."""
+    """Row of the recovery table: the state that an interrupted phase leaves, and the step that recovers it."""
 
     phase: str
     left_behind: str
@@ -19,46 +19,44 @@ class Action:
 RECOVERY: tuple[Action, ...] = (
     Action(
         phase="preparing",
-        left_behind="no agent was started; at most a private ref and a checkpoint folder exist",
+        left_behind="No agent was started. At most, a private ref and a checkpoint folder exist.",
         step="forget",
-        promise="no session number is used up, and nothing is committed",
+        promise="No session number is used up, and nothing is committed.",
     ),
     Action(
         phase="running",
-        left_behind="an agent may have written files, made commits, or reported work as done",
+        left_behind="An agent may have changed files, made commits, or claimed a feature.",
         step="hand_off",
-        promise="the agent's processes are ended, unverified claims are undone, and the work is kept in a WIP commit",
+        promise="The agent's processes are ended, and unverified claims are removed. A WIP commit keeps the work.",
     ),
     Action(
         phase="judging",
-        left_behind="the agent had ended, and the verdict was not yet known",
+        left_behind="The agent had ended, but there was no verdict yet.",
         step="hand_off",
-        promise="as in the phase `running`: an unproven claim never survives a crash",
+        promise="As for `running`: an unverified claim is removed, and a WIP commit keeps the work.",
     ),
     Action(
         phase="settling",
-        left_behind="the verdict was recorded before the first change; some steps of its execution may be done",
+        left_behind="The verdict was recorded before the first change. Some of its steps may be done.",
         step="settle",
-        promise="every step is repeated, and no step takes effect twice",
+        promise="Every step is repeated, and no step takes effect twice.",
     ),
     Action(
         phase="planning",
-        left_behind="an agent was planning more features, and may have written anything",
+        left_behind="An agent was planning more features, and may have changed any file.",
         step="take_back",
-        promise="the earlier state is restored, and the agent's work is kept in a rescue ref",
+        promise="All files are restored. A rescue ref keeps the agent's work.",
     ),
     Action(
         phase="planned",
-        left_behind="the plan was valid, and its commit was recorded",
+        left_behind="The plan was valid, and its commit was recorded.",
         step="adopt",
-        promise="the planned features are added exactly once",
+        promise="The planned features are on the branch exactly once.",
     ),
 )
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery row for a session phase. An unknown phase gets the most careful row, that of a running
-    agent.
-    """
+    """Return the recovery table's row for a phase; an unknown phase gets the most careful row, "running"."""
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])

@@ -1,8 +1,8 @@
-"""Git actions of the harness outside a session, all through git's own commands.
+"""Repository actions of the harness outside a session, each through git commands.
 
-Git stores refs like files and folders: if ``refs/harness/candidates/4/x`` exists, there can be no ref
-``refs/harness/candidates/4``. If a ref of another program blocks a private ref that the harness needs, the harness
-leaves the other ref unchanged and uses the nearest name that git accepts. Source: features.md C25, C26, C48, C65.
+Private refs never replace refs of other programs. Git stores refs like files and folders: if
+``refs/harness/candidates/4/x`` exists, no ref can be named ``refs/harness/candidates/4``. In such a case, the nearest
+name that git accepts is used. Source: features.md C25, C26, C48, C65.
 """
 
 import os
@@ -24,17 +24,17 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, without ignored files and without repositories inside the project.
+    """Return every path that differs from HEAD, without ignored files and nested repositories.
 
-    Git reports an inner repository as one folder with a final slash, and does not stash or commit its content.
+    Git shows a nested repository as one folder with a final slash, and never stashes or commits its content.
     """
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Make git ignore the harness's state, even if a person has removed its line from .gitignore.
+    """Hide the harness's state folder from git, even if its line was removed from .gitignore.
 
-    Otherwise `git stash` would stash the state, and the log that the harness is writing, with the user's changes.
+    Otherwise git would stash the state and the running process's log together with a person's changes.
     """
     if not git.is_repository:
         return
@@ -44,14 +44,14 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Make git ignore this folder independently of .gitignore, because an agent may replace .gitignore and add all
-    files.
-    """
+    """Hide a folder from git independently of .gitignore, which an agent may rewrite."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the harness's state folder is committed on the branch: a push would publish the state."""
+    """Raise ``UnsafeTree`` if the branch contains the harness's state folder, because sessions would change and push
+    it.
+    """
     head = git.head()
     with git.objects() as objects:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
@@ -76,9 +76,9 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash every change except changes of ``free_paths``, including untracked files, with the message ``name``.
+    """Stash every change except ``free_paths`` under a name, including untracked files.
 
-    Raise ``UnsafeTree`` if git fails or changes remain; the error message then names a stash that was made.
+    Raise ``UnsafeTree`` if git fails or changes remain; the message mentions a stash that was created.
     """
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
@@ -101,14 +101,12 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
 
 
 def switch(git: Git, branch: str) -> None:
-    """Check out a branch; git refuses if that would overwrite uncommitted changes."""
+    """Check out a branch; git refuses if that would overwrite changes."""
     git.run("switch", "--quiet", branch)
 
 
 def other_work_tree(git: Git, branch: str) -> str | None:
-    """Return the folder of another work tree that has the branch checked out, or None. Git allows only one such work
-    tree.
-    """
+    """Return the folder of another work tree that has the branch checked out, or None."""
     shared = Path(git.shared_dir())
     bare = git.settings().get("core.bare") == "true"
     for folder in [*([] if bare else [shared]), *sorted((shared / "worktrees").glob("*"))]:
@@ -121,16 +119,14 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """Commit only these files, including new ones; other staged or changed files stay as they are."""
+    """Commit only these files, including new files; other staged or changed files stay as they are."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """Return the path of git's index lock if another process keeps or has left the lock; ``None`` once the lock is
-    gone.
-    """
+    """Return the path of a git index lock that stays for some time; ``None`` as soon as there is no lock."""
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -140,7 +136,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of each file with one of these suffixes in a commit; 0 for empty and binary files."""
+    """Return the number of lines of each file with these suffixes in a commit; 0 for empty and binary files."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -156,7 +152,7 @@ def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int
 
 
 def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
-    """Return a copy of a git tree in which these files are added or replaced."""
+    """Return a git tree with these files added or replaced."""
     with git.room() as room, IsolatedView(git.repository, raw=True) as view, git.objects() as objects:
         index = room.path("tree-with")
         view.call("read-tree", tree, index=index)
@@ -169,10 +165,11 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Update the files that differ between ``base`` and ``commit`` to their content in ``commit``.
+    """Write the files that differ between ``base`` and ``commit`` to the work tree; ``now`` is the tree of current
+    files.
 
-    ``now`` is the tree of the current files. Raise ``UnsafeTree``, with nothing written, if a file differs from both
-    ``base`` and ``commit`` and is not in ``free``, or if an ignored file is in the way. Safe to repeat after a crash.
+    Raise ``UnsafeTree``, with nothing written, if a file is neither as in ``base`` nor as in ``commit`` (except files
+    in ``free``), or if an ignored file is in the way. The call can be repeated after a crash.
     """
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
@@ -200,9 +197,7 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with the wanted ref name, or with a free name if git refuses that name; return the result and the
-    name.
-    """
+    """Call ``act`` with a ref name and return its result with the name; if git refuses the name, use a free name."""
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -213,9 +208,10 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Store a commit under a new ref, and return the ref's name: the wanted name or a similar one. Safe to repeat.
+    """Keep a commit under a new ref with the wanted name or a similar one, and return the ref. The call can be
+    repeated.
 
-    If another work tree already uses the wanted name, the ref of the other work tree stays unchanged.
+    An existing ref of the wanted name, such as that of another work tree, is not changed.
     """
 
     def keep(ref: str) -> str:
@@ -227,16 +223,16 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return the wanted ref name, or the most similar name that git currently accepts for a new ref.
+    """Return the wanted ref name, or the most similar name that git accepts for a new ref.
 
-    If git accepts none of the names, return the wanted name; git then reports the error when the ref is created.
+    If git accepts no name, return the wanted name, so that git reports the error when the ref is created.
     """
     target = git.head() or git.empty_tree()
     return next((name for name in _ref_names(wanted) if _would_make(git, name, target)), wanted)
 
 
 def _ref_names(wanted: str) -> Iterator[str]:
-    """Yield the wanted ref name, then variants with a number added to the last part, then to each earlier part."""
+    """Yield the ref name, then variants with a number after the last part, then after each earlier part."""
     yield wanted
     parts = wanted.split("/")
     for level in range(len(parts) - 1, 0, -1):
@@ -245,9 +241,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git would create this ref, tested with a transaction that is aborted before anything is
-    written.
-    """
+    """Return True if git would create the ref; the test transaction is aborted before anything is written."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

@@ -1,14 +1,13 @@
-"""Selection of the next feature, or the reasons why no feature can be selected.
+"""Pure functions that select the next feature or give the reasons why none can be worked on.
 
-The functions have no side effects, and the module's imports are cheap enough for `harness status`. Source: features.md
-UAH-452..456, C13, C53.
+This module is light enough for `status`. Source: features.md UAH-452..456, C13, C53.
 """
 
 from agent_harness.protocols.features.records import Feature, FeatureList, SessionState
 
 
 class Choice:
-    """Selected feature. If no feature is eligible, ``feature`` is ``None`` and ``waiting`` lists the reasons."""
+    """Selected feature; if ``feature`` is ``None``, ``waiting`` has the reasons why no feature is eligible."""
 
     __slots__ = ("all_proven", "feature", "waiting")
 
@@ -19,11 +18,11 @@ class Choice:
 
 
 def next_feature(document: FeatureList, state: SessionState) -> Choice:
-    """Return the next feature to work on: the partial feature of ``state``, if there is one (UAH-462).
+    """Return the next feature to work on: the unfinished feature first (UAH-462), then features that sessions broke
+    (C10).
 
-    Otherwise, features that a session broke come first (C10), then lower priority values, then lower ids. A feature is
-    eligible if the feature is open, has no kept candidate, and has no blocking dependency. A dependency blocks unless
-    it is proven, or was skipped after a regression.
+    After these, the eligible feature with the lowest priority value and id is selected. A feature is eligible if it is
+    open, waits for no person, and each dependency is proven or was skipped without blocking other features.
     """
     partial = document.by_id(state.current_feature) if state.next_prompt == "continuation" else None
     if partial is not None and partial.is_open:
@@ -41,17 +40,16 @@ def next_feature(document: FeatureList, state: SessionState) -> Choice:
 
 
 def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) -> Feature:
-    """Return the feature that the user selected; raise ``UsageError`` or ``NothingEligible`` if no session can work on
-    it.
+    """Return the feature that a person selected.
 
-    If another feature is unfinished, raise ``NothingEligible``: a push of the selected feature would include unproven
-    work.
+    Raise ``UsageError`` or ``NothingEligible`` if no session on this feature can start. While another feature is
+    unfinished, none can be selected, because the unproven commits would be pushed with the next accepted session.
     """
     from agent_harness.errors import NothingEligible
 
     feature = existing_feature(document, feature_id)
     if feature.passes:
-        raise NothingEligible(f"{feature.name} is already passing.", hint="harness status")
+        raise NothingEligible(f"{feature.name} already passes.", hint="harness status")
     partial = next_feature(document, state).feature if state.next_prompt == "continuation" else None
     if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(
@@ -65,7 +63,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
 
 
 def existing_feature(document: FeatureList, feature_id: int) -> Feature:
-    """Return the feature with this id; if no feature has this id, raise ``UsageError`` with a list of the known ids."""
+    """Return the feature with this id; if there is none, raise ``UsageError`` with the known ids."""
     from agent_harness.errors import UsageError
 
     feature = document.by_id(feature_id)
@@ -76,12 +74,12 @@ def existing_feature(document: FeatureList, feature_id: int) -> Feature:
 
 
 def finalized(document: FeatureList) -> set[int]:
-    """Return the ids of the features that block no other feature: proven, or skipped after a regression (C53)."""
+    """Return the ids of features that block no other feature: proven, or skipped after a regression (C53)."""
     return {f.id for f in document.features if f.passes or f.unblocks}
 
 
 def _kept(state: SessionState) -> set[int | None]:
-    """Return the ids of the features whose candidate is kept until the user answers a question."""
+    """Return the ids of features whose candidate is kept until a person answers the question about it."""
     return {asked.feature_id for asked in state.kept_candidates}
 
 

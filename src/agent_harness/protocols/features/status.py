@@ -1,7 +1,6 @@
-"""Data and text of `harness status`, read from the state files alone, without a lock, within milliseconds.
+"""Content of `harness status`, read only from the state files, without a lock, in milliseconds.
 
-The module must import only what `harness status` needs, to start fast. Source: features.md UAH-053, UAH-054,
-UAH-438..442, C52.
+Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports must stay light.
 """
 
 import os
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return all data that `harness status` shows, as one JSON object; ``read_yaml`` as for ``FeatureStore``."""
+    """Return everything that `harness status` shows, as a JSON object; ``read_yaml`` as for ``FeatureStore``."""
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -70,7 +69,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Return why the last run ended, or why the next run would end immediately, if the user has to act on the reason.
+    """Return why the last run ended, or why the next run would end immediately, if a person has to act.
 
     ``home`` is the project's state folder, outside the project.
     """
@@ -81,7 +80,7 @@ def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
 
 
 def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
-    """Return the actions that the user has to take, from the data that ``read`` returns."""
+    """Return the actions that a person has to take, derived from members of ``read``."""
     return needs.of(
         [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
         held=_held(found["parallel"]),
@@ -95,7 +94,7 @@ def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs
 def what_decides(
     store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
 ) -> "JsonObject":
-    """Return the part of the status data from which ``next_command`` selects a command while no agent is running."""
+    """Return the members of ``read`` that determine ``next_command`` while no agent runs."""
     passing, total = document.counts()
     circle = any(each.kind == "dependency_cycle" for each in asked)
     feature = None if circle else selection.next_feature(document, state).feature
@@ -112,7 +111,7 @@ def what_decides(
 
 
 def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """Return the ids of the features that sessions are working on, or were working on when the sessions were killed."""
+    """Return the ids of features that sessions work on, or worked on until they were killed."""
     one = (under_way or {}).get("feature_id")
     claimed = records.json_object(store.claims_of_run().get("items")) or {}
     return {*claimed, *([] if one is None else [str(one)])}
@@ -124,7 +123,7 @@ def standing(
     asked: "Sequence[records.Question]",
     checked: "Container[str]" = (),
 ) -> str:
-    """Return the state of a feature, in the terms that all views use; ``asked`` contains the pending questions."""
+    """Return the state of a feature as a word that all views use; ``asked`` are the pending questions."""
     states = (
         (feature.passes and str(feature.id) in checked, status_summary.CHECKED),
         (feature.passes, status_summary.PROVEN),
@@ -136,7 +135,7 @@ def standing(
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
-    """Return how a session ended, as text, from its row in ``sessions.jsonl``."""
+    """Return the result of the session in a row of ``sessions.jsonl``, as readable text."""
     if row.get("feature_completed") is True:
         return "verified"
     if row.get("rejected"):
@@ -148,7 +147,7 @@ def outcome(row: "Mapping[str, Any]") -> str:
 
 
 def parallel_of(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the current or last known state of a parallel run, or None if the project has had no parallel run."""
+    """Return the current or last known state of a parallel run, or None."""
     if not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -165,12 +164,12 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
 
 
 def several(layout: FeatureLayout) -> str | None:
-    """Return the state of a live parallel run as a short text; ``None`` if no parallel run is live."""
+    """Return the state of a running parallel run as a short text; ``None`` if no parallel run is running."""
     return _at_work(parallel_of(layout))
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that an ended run did not merge because a person holds these features."""
+    """Return the features that an ended parallel run left because they wait for a person."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -187,7 +186,7 @@ def _at_work(found: "JsonObject | None") -> str | None:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features that a killed parallel run has left unfinished, and the command that continues the run."""
+    """Return the features that a killed parallel run left, and the command that continues the run."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -209,11 +208,11 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
 
 
 MOST_NAMED = 5
-"""Number of questions, skipped features, files or agents that are listed unless the user asks for all of them."""
+"""Maximum number of questions, skipped features, files or agents listed by default."""
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the first lines of the status text: the summary before all details."""
+    """Return the first lines of `harness status`, before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
@@ -275,7 +274,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
 
 
 def comes_first(found: "Mapping[str, Any]") -> str | None:
-    """Return the command that the user must run before a session can start; ``None`` if a session can start now."""
+    """Return the command that is needed before a session can start; ``None`` if none is needed."""
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     left = found["left_by_run"]
     rows: tuple[tuple[object, str], ...] = (
@@ -288,7 +287,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return the status text about the cost; ``None`` if nothing was spent."""
+    """Return the text about the project's cost; ``None`` if nothing has been spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -301,7 +300,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the status as text: the summary, then the details; long lists are cut unless ``everything`` is True."""
+    """Return the status as output lines, summary first; long lists are shortened unless ``everything`` is set."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -356,7 +355,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
-    """Return the status lines about past sessions: how the last session ended, the costs, and the project's health."""
+    """Return the lines about the last session, the cost of all sessions, and the health."""
     why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
     return [
         f"Last session: {found['status']}{why}",
@@ -375,7 +374,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Return the status lines for every question, with the command that answers the question."""
+    """Return the lines for every pending question, with the command that answers it."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -396,12 +395,12 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """Return the status line about an agent client that is waiting for its model provider."""
+    """Return the line about an agent client that is waiting for its provider, or no line."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the lint results of the last accepted session, most frequent kinds first; ``None`` without findings."""
+    """Return the lint result of the last accepted session, most frequent kinds first; ``None`` without findings."""
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -418,7 +417,9 @@ def health_word(score: float) -> str:
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health score. A part without data counts as 1, but 0 features count as 0 (C52)."""
+    """Return the weighted health score from 0 to 1; without tests the tests count as 1, without features these as 0
+    (C52).
+    """
     large = sum(1 for each in lines if each > max_lines)
     return (
         0.4 * (features[0] / features[1] if features[1] else 0.0)
@@ -444,9 +445,9 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json with ``passes`` set to false for every claim that the harness has not verified.
+    """Return features.json without claims that are not yet verified or never will be.
 
-    The copy of the session record inside the project is not trusted: the copy can only remove claims, never add claims.
+    A session record that exists only in the project can remove claims but not add any.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
@@ -472,7 +473,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if it says that the agent client is waiting for its model provider; otherwise ``None``."""
+    """Return the last event if an agent client is waiting for its provider, otherwise ``None``."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -487,9 +488,9 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost, the cost by feature, the budget limit, and the number of sessions with unknown cost (C58).
+    """Return the total cost and the cost per verified feature; unknown costs are ``None`` or separate (C58).
 
-    ``per_verified_usd`` is the total cost, failed sessions included, divided by the number of verified features.
+    ``per_verified_usd`` is the total cost, including failed sessions, divided by the number of verified features.
     """
     return {
         "total_usd": costs.total_usd,

@@ -1,7 +1,7 @@
-"""Store for the state files of a feature project: atomic writes under one lock, and append-only logs.
+"""State files of a feature project, written atomically under one lock, and append-only logs.
 
-This module is the lowest layer of the protocol: it knows files, but not git, agents or verification. Source:
-features.md sections F-H, C31.
+This module is the lowest layer of the protocol: it handles files, not git, agents or verification. Source: features.md
+sections F-H, C31.
 """
 
 import os
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
-"""Names of the logs that could not be recreated if they were lost."""
+"""Log files that cannot be reconstructed if they are lost."""
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; empty bytes if the file cannot be read or is too large."""
+    """Return the content of a file; empty if the file is unreadable or too large."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -37,10 +37,9 @@ def _content(path: str) -> bytes:
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the JSON record in a file, or in the file's backup if the file is damaged; ``None`` if the file is
-    missing.
+    """Return the JSON record in a file or, if it is damaged, in its backup; ``None`` if the file is missing.
 
-    Raise ``StateDamaged`` if the file is damaged and the backup cannot be read.
+    Raise ``StateDamaged`` if both file and backup are damaged.
     """
     try:
         return files.read_json(path)
@@ -55,7 +54,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten; the decision depends only on the row's content."""
+    """Return True for about one row in ten, depending only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -67,14 +66,14 @@ OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
 CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
-"""Path of the claims file of a run with several agents, below the project's state folder outside the project."""
+"""Path of a parallel run's claims file, relative to the state folder outside the project."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
 
 
 class FeatureStore:
-    """Store for the state files of one feature project."""
+    """Access to the state files and logs of one project."""
 
     def __init__(
         self,
@@ -84,9 +83,9 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store. ``read_yaml`` reads a costs.yaml that a person has rewritten in a style other than JSON.
+        """Open the store; ``read_yaml`` parses a costs file that a person rewrote as YAML that is not JSON.
 
-        If ``by`` is given, every event contains this name.
+        ``by``, if given, is recorded in every event.
         """
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
@@ -99,7 +98,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Return the content of features.json; raise ``StateDamaged`` if the file is missing or cannot be parsed."""
+        """Return features.json; raise ``StateDamaged`` if the file is missing or malformed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -113,11 +112,11 @@ class FeatureStore:
     # -- session state -------------------------------------------------------------------------------------------
 
     def initialised(self) -> bool:
-        """Return True if `harness init` was completed in this project."""
+        """Return True if ``harness init`` was completed in this project."""
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return the session state, with the defaults of a new project for members missing in session_state.json."""
+        """Return session_state.json, with the defaults of a new project for missing members."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
@@ -125,17 +124,17 @@ class FeatureStore:
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Replace these members of session_state.json and return the new session state."""
+        """Set these members of session_state.json and return the new state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
 
     def stored_state(self) -> "JsonObject":
-        """Return the content of session_state.json as it is on disk, without defaults."""
+        """Return session_state.json as it is on disk, without defaults."""
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """Return the test baseline from test_baseline.json, with defaults for missing members."""
+        """Return test_baseline.json, with defaults for missing members."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
@@ -158,7 +157,7 @@ class FeatureStore:
             return {}
 
     def costs(self) -> records.CostRecord:
-        """Return the costs from costs.yaml, parsed as JSON or, if that fails, with the ``read_yaml`` function."""
+        """Return costs.yaml; if the file is not JSON, it is parsed with ``read_yaml``."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -170,7 +169,7 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace one state file atomically, keep the previous version as a backup, and remember the new content."""
+        """Replace a state file atomically, keep the previous version as a backup, and remember the new content."""
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -185,14 +184,14 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Return the error with a hint: the command that restores the backup, or the file to fix manually."""
+        """Add a hint to the error: the command that restores the file's last undamaged version."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
-        error.hint = f"cp {name}.bak {name}" if kept else f"fix it manually: {name}"
+        error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
         return error
 
     def sweep(self) -> None:
-        """Remove temporary files that killed processes left beside the state files. Call this under the lock."""
+        """Remove temporary files that killed processes left beside the state files. The caller must hold the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -200,7 +199,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the current content of the state files, so that ``tampered`` can detect later changes."""
+        """Remember the current content of the state files, for comparison by ``tampered``."""
         held = {}
         for path in self._guarded():
             try:
@@ -211,7 +210,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the history logs to a folder where the agent cannot write. Call this before an agent starts."""
+        """Copy the logs to a folder that agents cannot write, before an agent works."""
         import shutil
 
         for name in HISTORIES:
@@ -223,9 +222,9 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore history logs whose earlier content the agent changed, and return the names of the restored logs.
+        """Restore logs that no longer begin with their rows from before the agent's work; return their names.
 
-        New rows of a changed log are appended to the restored log.
+        Later rows are kept after the restored rows.
         """
         found = []
         for name in HISTORIES:
@@ -247,7 +246,7 @@ class FeatureStore:
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Restore a file to the expected content (``None``: delete the file), even if a link or a folder replaced it.
+        """Restore a file's content (``None``: delete the file), even if a symbolic link or a folder replaced it.
 
         Return True if the file had changed.
         """
@@ -274,9 +273,9 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Find or create the state folder outside the project, where no agent can write.
+        """Create or find the project's state folder outside the project, which agents cannot change.
 
-        Return a note for the user if the usual folder cannot be used.
+        Return a note for the user if it is not the usual folder.
         """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
@@ -290,14 +289,14 @@ class FeatureStore:
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Return the path of the file with the session's current step; ``None`` without a writable folder outside the
+        """Return the path of now.json, the session's current activity; ``None`` without a folder outside the
         project.
         """
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the record of the running or interrupted session that the harness stored outside the project, or
-        None.
+        """Return the harness's record, outside the project, of a running or interrupted session; None if there is
+        none.
         """
         if self._open is not None:
             return self._open
@@ -305,15 +304,14 @@ class FeatureStore:
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folder of the session copy inside the git folder, in case an agent replaced the folder."""
+        """Restore the folder of the session record in ``.git`` if an agent replaced it."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the session record's copy inside the project, which any process may have changed; ``None`` if there is
-        none.
+        """Return the untrusted copy of the session record in the project; ``None`` if there is none.
 
-        An unreadable copy is returned as an empty object.
+        An unreadable copy counts as an empty record.
         """
         try:
             return _read_or_backup(self.layout.session_copy)
@@ -321,7 +319,7 @@ class FeatureStore:
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Record the running session; the record is durable before this method returns."""
+        """Write the record of the running session; the record is durable when this method returns."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -330,7 +328,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Delete the session's records once all effects of the session are on disk; the trusted record is deleted
+        """Remove the session record after all effects of the session are on disk. The trusted record is removed
         last.
         """
         self._open = None
@@ -343,14 +341,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Delete the copies of the history logs. Call this when no agent is running."""
+        """Remove the copies of the logs when no agent is running any more."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Rename an unusable session record and return its new path."""
+        """Rename an unusable session record, and return its new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -362,7 +360,7 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a live or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -372,9 +370,7 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims that a killed run with several agents left: ``workers``, ``branch``, ``items``; None if
-        there are none.
-        """
+        """Return the claims of a killed parallel run (``workers``, ``branch``, ``items``), or None."""
         found = self.claims_of_run()
         if not found:
             return None
@@ -400,10 +396,9 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the feature list in which only features that the harness accepted or a person marked have ``passes``
-        true.
+        """Return the feature list in which only features pass that the harness accepted or a person marked.
 
-        An agent can edit features.json. If the project has no proven.json, the list is returned unchanged.
+        An agent could have edited the file. A project that the harness has not seen yet is trusted.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -413,28 +408,28 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json. Without a folder for the file, the next run runs the test suite instead."""
+        """Replace proven.json; without a folder for it, the next run runs the suite instead."""
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
 
     def installed(self) -> str | None:
-        """Return the path of the list of packages installed before the session; ``None`` without a folder outside the
-        project.
+        """Return the path of the list of packages that were installed before a session.
+
+        ``None`` without a folder outside the project.
         """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the record of an undo in progress; ``None`` without a folder outside the project."""
+        """Return the path of the record of an unfinished undo; ``None`` without a folder outside the project."""
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger; the path is in the project if no folder outside the project is
-        writable.
+        """Return the path of the verdict ledger; it is in the project if no folder outside the project is writable.
 
-        If ``make`` is False, no folder is created.
+        With ``make=False``, for reading, no folder is created.
         """
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
@@ -445,7 +440,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the requested pause, or None; an unreadable pause file also means a pause."""
+        """Return the user's pause request, or None; an unreadable request counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -455,7 +450,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Store a request to pause, or delete the request if ``record`` is None."""
+        """Write a pause request; with ``None``, delete the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -466,9 +461,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Append an event to events.jsonl, unless its level is below the configured level (C44).
+        """Write an event to events.jsonl, unless its level is below the configured level (C44).
 
-        If the configured level is ``routine``, about one in ten routine events is kept, selected by content.
+        With the level ``routine``, about one in ten routine events is kept, selected by content.
         """
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
@@ -476,18 +471,16 @@ class FeatureStore:
             self.log("events.jsonl", row)
 
     def log(self, name: str, fields: "Mapping[str, object]") -> None:
-        """Append one JSON line with a time stamp to a project log."""
+        """Append one JSON line with a timestamp to a log of the project."""
         files.own_place(self.layout.log(name), self.layout.root)
         journal.append(self.layout.log(name), {"ts": clock.timestamp(fraction=True), **fields})
 
     def recent(self, name: str, count: int) -> "list[JsonObject]":
-        """Return the last rows of a log, without reading the whole log."""
+        """Return the last ``count`` rows of a log, read from its end."""
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return the number for the next session. No recent session has this number, even if an older state was
-        restored.
-        """
+        """Return the number of the next session, which no recorded session has, even if an older state was restored."""
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
@@ -496,6 +489,6 @@ class FeatureStore:
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """Return the job of each feature in the result of ``left_by_run``."""
+    """Return the job id of each feature in the claims from ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

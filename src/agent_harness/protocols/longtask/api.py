@@ -1,7 +1,7 @@
-"""Entry point for a long task: one method for each command of `lth`, each loading only its own part.
+"""Entry point for a long task: one method for each `lth` command, each loading only the modules that it needs.
 
-A command with options has a class for them (``longtask.options``), which reads them once. A method returns an object, a
-text or nothing, with the exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
+A command with options has a class in ``longtask.options`` that parses the options once. Each method returns an answer
+(an object, a text or ``None``) and an exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ OPTIONS = {
     "openclaw-recipe": "RecipeOptions",
     "schedule": "ScheduleOptions",
 }
-"""Command → its class in ``longtask.options``, which is loaded only for these."""
+"""Map from each command with options to its class in ``longtask.options``, which is loaded only for these commands."""
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Return a reader of the task, in the values that all protocols share."""
+    """Return a reader that presents the long task in the form that all protocols share."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -66,7 +66,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Return the events of the task, newest first, as rows for ``session.log_rows``; each has the task's id."""
+    """Return the events of the task, newest first, as rows for ``session.log_rows``; each row contains the task id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -76,7 +76,7 @@ def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
 
 
 def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: the events, and the output of runs."""
+    """Return the logs that ``harness log --follow`` shows: the event log and the output of runs."""
     from agent_harness.protocols.longtask import log
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -100,7 +100,7 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 
 
 class LongTask:
-    """Commands on one task directory, which need not exist before ``init``."""
+    """Commands on one task directory; the directory need not exist before ``init``."""
 
     reports = False  # no setting makes a run end with a report page
 
@@ -109,17 +109,17 @@ class LongTask:
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> ProjectReader:
-        """Return a reader of the task."""
+        """Return a reader of this task for status views."""
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Send lines for stderr to ``say`` instead until the block ends."""
+        """Return a context manager that passes lines for stderr to ``say`` instead of printing these lines."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append the output of a run to ``runs/run.log``, if that folder exists. ``faces.md`` F-REC-6."""
+        """Append the output of a run to ``runs/run.log`` if the folder ``runs`` exists. ``faces.md`` F-REC-6."""
         import os
 
         from agent_harness.session import now
@@ -128,10 +128,10 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Return the answer of a command of `lth` and its exit status.
+        """Run an `lth` command; return its answer and exit status.
 
-        ``words`` holds the given options by their long names without the dashes. Raise ``UsageError`` for an invalid
-        word, time or number, before anything is read or written.
+        ``words`` maps the given options to their values, by long name without dashes. Raise ``UsageError`` for an
+        invalid value, time or number, before any file is read or written.
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
         if command not in OPTIONS:
@@ -141,7 +141,9 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return the answer with its ``warnings``. ``longtask.md`` 5."""
+        """Return the answer of a command with its warnings, and the exit status; keep the warnings in
+        ``self.warnings``. ``longtask.md`` 5.
+        """
         from agent_harness.protocols.longtask.store import LongTaskStore
 
         self.warnings = answer.pop("warnings", []) if isinstance(answer, dict) else []
@@ -151,102 +153,102 @@ class LongTask:
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
     def tell_warnings(self) -> None:
-        """Print each warning on stderr; warnings about the contract are not logged."""
+        """Print each warning on stderr; warnings about ``task.json`` are not logged."""
         from agent_harness.protocols.longtask import log
 
         for each in self.warnings:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Create a new task. ``longtask.md`` 5."""
+        """Create a new long task in the task directory. ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
 
     def validate(self) -> Answer:
-        """Check the files. ``longtask.md`` 6."""
+        """Check the files of the task. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """Return the scheduling decision. ``longtask.md`` 6."""
+        """Return the scheduling decision for the task. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
 
     def tick(self, options: TickOptions) -> Report:
-        """Make one scheduling decision; start nothing. ``longtask.md`` 8."""
+        """Make one scheduling decision without starting a worker. ``longtask.md`` 8."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice with one worker. ``longtask.md`` 10."""
+        """Run one bounded slice of the task with one worker. ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
 
     def resume(self, options: RunOptions) -> Report:
-        """Run one slice, after a line on stderr that gives the reason. ``longtask.md`` 19."""
+        """Run one slice, after printing one line on stderr that explains the decision. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         status.explain(self.layout)
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Write progress into the checkpoint. ``longtask.md`` 12."""
+        """Write progress to the task's checkpoint. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
 
     def evidence(self, options: EvidenceOptions) -> Report:
-        """Record a piece of evidence. ``longtask.md`` 12."""
+        """Record one evidence item. ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.gather(self.layout, options)
 
     def accept(self) -> Answer:
-        """Accept a changed ``task.json`` on behalf of a person. ``longtask.md`` 3.1."""
+        """Accept a changed ``task.json`` on behalf of a person, so that runs may start again. ``longtask.md`` 3.1."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions open to a person now; ``None`` if the task does not load."""
+        """Return the decisions about the task that a person can make now; ``None`` if the task does not load."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out one of the ``choices``, if the task is still at the revision ``shown``. ``faces.md`` F-SRV-4.
+        """Carry out one of the decisions in ``choices``; return a line that says what was recorded.
 
-        Return what was recorded.
+        Raise ``Superseded`` if the task is no longer at the revision ``shown``. ``faces.md`` F-SRV-4.
         """
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion. ``longtask.md`` 13."""
+        """Check every success criterion of the task. ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)
 
     def rescue(self, options: RescueOptions) -> Report:
-        """List, show or restore the working copies from before each slice. ``longtask.md`` 10.2."""
+        """List, show or restore the snapshots of the working copy taken before each slice. ``longtask.md`` 10.2."""
         from agent_harness.protocols.longtask.run import session_folder
 
         return session_folder.rescue(self.layout, options)
 
     def classify(self, options: ClassifyOptions) -> Report:
-        """Classify the failure that a text shows. ``longtask.md`` 11."""
+        """Classify a failure by the text of its output. ``longtask.md`` 11."""
         from agent_harness.protocols.longtask.run.classifier import classify_command
 
         return classify_command(self.layout, options)
 
     def health(self, options: HealthOptions | None = None) -> Report:
-        """Check the task and its requirements. ``longtask.md`` 17."""
+        """Check the readiness of the task: files, scheduler, workers and folders. ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout, strict=options is not None and options.strict)
@@ -258,25 +260,25 @@ class LongTask:
         return status.status(self.layout)
 
     def ls(self, options: ListOptions) -> Answer:
-        """List the tasks below this folder. ``longtask.md`` 19."""
+        """List the tasks below a folder. ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.ls(self.layout, options)
 
     def summary(self, options: EventOptions) -> Report:
-        """Return the checkpoint and the log in figures. ``longtask.md`` 6."""
+        """Return figures about the checkpoint and the log. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.summary(self.layout, options)
 
     def tail(self, options: EventOptions) -> Report:
-        """Return the last events. ``longtask.md`` 6."""
+        """Return the last events of the log. ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.tail(self.layout, options)
 
     def schedule(self, options: ScheduleOptions) -> Answer:
-        """Return the lines by which cron or systemd runs slices. ``scale.md`` 9."""
+        """Return the configuration lines with which cron or systemd runs slices. ``scale.md`` 9."""
         from agent_harness.protocols.longtask.verbs import schedule
 
         return schedule.schedule(self.layout, options)

@@ -1,9 +1,9 @@
-"""Verification of claims of `done`: a worker's claim counts only once verified, also if its run was killed.
+"""Verification of claims of `done`: a worker's claim counts only once verified, even if its run was killed.
 
-The part of the log that is kept outside the task decides: after the last worker that `lth run` started, it names either
-a verification or none. Until there is one, every reader sees an unfinished task, and the next `lth run` verifies before
-anything else. A contract that differs from the accepted one proves nothing and starts nobody until a person has
-reviewed it. Source: ``longtask.md`` 10.3, 18 (row 11).
+The part of the log that is kept outside the task decides. After the last worker start by `lth run`, this log contains a
+verification or not. Without a verification, every reader shows an unfinished task, and the next `lth run` verifies the
+claim first. If ``task.json`` differs from the accepted contract, it proves nothing, and no worker starts until a person
+has reviewed it. Source: ``longtask.md`` 10.3, 18 (row 11).
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the trusted view of a task, and write nothing.
+    """Return the trusted view of a task; write nothing.
 
-    An unproven claim shows as `paused`, whatever else the worker wrote. A task that has used up its slices or its
-    budget needs a person instead of a run (``longtask.md`` 4). A rate limit ends when the clock of accounts says so.
+    An unproven claim is shown as `paused`, whatever else the worker wrote. If the task has used up its slices or its
+    budget, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Rate limits end at the times in the
+    shared account clock.
     """
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
@@ -70,7 +71,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person has to do before anything runs; ``None`` if nothing."""
+    """Return what a person has to do before a worker can start; ``None`` if nothing."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -78,17 +79,17 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return which limit of the whole task is reached, and how to raise it; ``None`` if none is."""
+    """Return a message if a limit of the task is used up, with the way to raise the limit; otherwise ``None``."""
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
         return None
     most, most_usd = task.policy.max_slices, task.policy.max_task_cost_usd
     if slices >= most:
-        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to go on{_ACCEPT}"
+        return f"{slices} of {most} slices are used up; raise workerPolicy.maxSlices in task.json to continue{_ACCEPT}"
     if cost_usd >= most_usd:
         return (
-            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to go on"
+            f"${cost_usd:.2f} of ${most_usd:.2f} are spent; raise workerPolicy.maxTaskCostUsd in task.json to continue"
             f"{_ACCEPT}"
         )
     path = os.path.join(os.path.dirname(layout.ledger(make=False)), "starts.jsonl")
@@ -99,11 +100,13 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
 
 
 STARTS_A_SLICE = 4
-"""Starts for each slice: a worker, its fallback, and one retry of each after a refusal by the provider."""
+"""Maximum number of process starts per slice: a worker, its fallback, and one retry of each after a provider
+refusal.
+"""
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the count of worker starts on a task; it limits them even if a worker edited the log or `maxSlices`."""
+    """Return the counter that limits worker starts on a task, even if a worker edits the log or `maxSlices`."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -118,9 +121,9 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was verified, by the events of the log, newest first.
+    """Return True if `done` was verified, according to the log events, newest first.
 
-    If `lth run` never started a worker, people decide what is done.
+    Also return True if `lth run` never started a worker; people then decide whether the task is done.
     """
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
@@ -131,9 +134,9 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the verdict that proves `done`; ``None`` if none is on record, as for a task made elsewhere.
+    """Return the verdict that proves `done`; ``None`` if none is recorded, as for a task from another machine.
 
-    Its ``grade`` is the result, or ``None`` if a person decided everything.
+    The verdict's ``grade`` is ``None`` if a person decided all criteria.
     """
     from agent_harness.session import ledger
 
@@ -142,7 +145,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the event of the last worker start on the task; ``None`` if there is none."""
+    """Return the event of the last worker start on the task; ``None`` if no worker was started."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -155,10 +158,10 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, from the report on it; ``by`` holds the known facts about the worker.
+    """Return the verdict on a claim of `done`, made from its verification report.
 
-    The verdict on the last worker start is the same line, whoever writes it, so that a claim verified by a killed run
-    is reported once. ``code`` gives the reason for a rejection without a report.
+    ``by`` contains the known facts about the worker. The verdict id depends only on the last worker start, so that a
+    claim verified by a killed run is reported once. ``code`` is the reason for a rejection without a report.
     """
     from dataclasses import replace
 
@@ -185,26 +188,28 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code for these failed criteria; a graded one has passed, and is not enough."""
+    """Return the rejection code for failed criteria. A graded criterion passed its command, but its grade is not
+    enough.
+    """
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
     return "only_checked" if all(each.get("grade") == "checked" for each in missing) else "criteria_unmet"
 
 
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
-    """Return the grade of a claim that holds, and the reason: that of the first criterion that is not proven.
+    """Return the grade of an accepted claim and the reason for the grade.
 
-    Both are ``None`` if a person decided every criterion.
+    Both values come from the first criterion that is not proven, and are ``None`` if a person decided every criterion.
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
-            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the code before'}"
+            return "checked", f"{each['id']}: {each.get('basis') or 'it did not run on the base commit'}"
     told = next((str(each["basis"]) for each in checks if each.get("basis")), None)
     return ("proven" if told else None), told
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Return the verdict step of one criterion; keep the output of its command in a file."""
+    """Return the verdict step of one criterion; save its command's output in a file."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -225,11 +230,11 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim that an earlier run left; return the report, or ``None`` if there is no such claim.
+    """Verify a claim of `done` that an earlier run left; return the report, or ``None`` if there is no open claim.
 
-    Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the unmet criteria. Call it while
-    holding the lease; the commands of the criteria run without any other lock. Raise ``Interrupted`` after a signal;
-    the claim then stays as it is.
+    Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the unmet criteria. Call this
+    function while holding the lease; the criteria commands run without any other lock. Raise ``Interrupted`` after a
+    signal; the claim then stays unverified.
     """
 
     def must_stop() -> bool:
@@ -261,9 +266,10 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result of verifying a checkpoint.
+    """Write the result of a verification to the checkpoint.
 
-    A checkpoint that changed since is left for the next round; in the ``last`` round its claim is not accepted.
+    If the checkpoint has changed since the verification, the next round verifies it again. In the ``last`` round, the
+    claim in a changed checkpoint is rejected.
     """
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":

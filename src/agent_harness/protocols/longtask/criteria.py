@@ -1,7 +1,7 @@
 """Check of each success criterion against commands, outputs and evidence; nothing is written.
 
-A command that depends on a file which a worker has weakened is not run. ``criteria_guard`` writes such objections to
-``sessions/guard.json``, and every verification reads them.
+If a worker has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
+objections to ``sessions/guard.json``, and every verification reads this file.
 
 Source: ``longtask.md`` 13.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_harness.verification.command import Differences
 
 
-_ALLOWED_BY = "a task that is meant to change it names it in workerPolicy.mayChange"
+_ALLOWED_BY = "if the task should change it, list it in workerPolicy.mayChange"
 DEFAULT_TIMEOUT_SECONDS = 300
 DECIDED = ("command", "output_contains")  # metrics that need no person
 _TEXTS = ("text", "output", "note", "summary")
@@ -37,7 +37,7 @@ _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
 class _Verification:
-    """Inputs of the checks."""
+    """Inputs for checking the success criteria of one task."""
 
     __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
 
@@ -61,12 +61,14 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Reason why no command can prove anything in its folder now; ``None`` if there is none."""
+        """Reason why changed software prevents every criterion command from proving anything; ``None`` without a
+        change.
+        """
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file of the task or its repository; ``None`` if it is neither, or unreadable."""
+        """Return the text of a file in the task or its repository; ``None`` for other or unreadable files."""
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -79,7 +81,8 @@ class _Verification:
 def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObject, int]:
     """Return the report of ``lth verify`` and its exit code.
 
-    The code is 0 only if every criterion passes. ``timeout_seconds`` applies to each command; ``None`` means 300 s.
+    The exit code is 0 only if every criterion passes. ``timeout_seconds`` applies to each command; ``None`` means 300
+    s.
     """
     store = LongTaskStore(layout)
     try:
@@ -98,7 +101,9 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Return the report on a loaded task. ``stop`` is polled while a command runs, and ends it."""
+    """Return the verification report on a loaded task. ``stop`` is polled while a command runs; True ends the
+    command.
+    """
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
     verification.installed = installed_since(layout, task)
@@ -114,14 +119,15 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria in a report, without those of the metric ``besides``."""
+    """Return the ids of the failed criteria in a report, except criteria whose metric is ``besides``."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of criteria whose commands passed before, on unchanged work; empty if anything else fails.
+    """Return the ids of criteria that fail only because their commands already passed before the work; else an empty
+    list.
 
-    A person says whether such a task is done.
+    A person then decides whether the task is done. The list is empty if any criterion fails for another reason.
     """
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
@@ -129,7 +135,7 @@ def asks_if_done(report: JsonObject | None) -> list[str]:
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of the unmet criteria, as far as can be decided without running anything.
+    """Return the ids of the unmet criteria without running any command.
 
     A criterion that only a command can decide counts as unmet.
     """
@@ -177,9 +183,10 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return what a slice changed in the installed software where commands run; ``None`` if nothing is known.
+    """Return the differences in installed software that a slice caused, where criteria commands run; ``None`` if
+    unknown.
 
-    Files named in `workerPolicy.mayChange` are exempt.
+    Files listed in `workerPolicy.mayChange` are exempt.
     """
     path, places = layout.installed(), [each[1:] for each in commands(layout, task)]
     if not (path and places and os.path.isfile(path)):
@@ -196,7 +203,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return id, command and folder of every criterion that a command decides and that can be run."""
+    """Return id, command and folder of every criterion with a command whose folder exists."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -254,7 +261,7 @@ def _run(verification: _Verification, command: str, cwd: str, seconds: float) ->
     if done.timed_out:
         message = f"timed out after {seconds:g} s"
     elif done.over_limit:
-        message = f"{done.over_limit}, and was ended: that proves nothing, for the work or against it"
+        message = f"{done.over_limit}, and was stopped; its result does not count"
     elif done.stopped or code is None:
         message = "was interrupted"
     else:
@@ -300,7 +307,10 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the parts of a file that count; of a worker's output only its streams, and nothing if it failed."""
+    """Return the texts of a file in which a criterion's expected output may occur.
+
+    In a worker output file, these are stdout and stderr if the worker succeeded. Any other file is one text.
+    """
     if text is None:
         return []
     head, marked, printed = text.partition(f"\n{_STDOUT}\n")
@@ -329,7 +339,7 @@ def _manual(verification: _Verification, criterion: Criterion) -> JsonObject:
         "criterionId": latest.criterion,
     }
     if said is None:
-        return _result("fail", f"only a worker says so; a person must decide: {_WORD}", evidence=shown)
+        return _result("fail", f"only a worker recorded evidence, and a person must decide: {_WORD}", evidence=shown)
     if latest.says_failed:
         return _result("fail", f"the latest evidence says {latest.raw['status']}", evidence=shown)
     return _result("pass", "evidence is linked to this criterion", evidence=shown)
@@ -346,7 +356,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion: a worker has weakened a file that it depends on."""
+    """Objection to a criterion because a worker has weakened a file on which the criterion depends."""
 
     __slots__ = ()
 
@@ -360,17 +370,17 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the file is as the worker left it; a person may have edited it."""
+        """True while the weakened file is unchanged since the worker's edit; a person's edit ends the objection."""
         return digest_of(content_of(self.path)) == self.raw["after"]
 
 
 def standing(layout: LongTaskLayout) -> list[Objection]:
-    """Return the objections that hold now."""
+    """Return the objections to criteria that still apply."""
     return [each for each in written(layout) if each.stands]
 
 
 def written(layout: LongTaskLayout) -> list[Objection]:
-    """Return every recorded objection; an unreadable record counts as empty."""
+    """Return every recorded objection to a criterion; an unreadable record counts as empty."""
     if not os.path.lexists(os.path.join(layout.root, FILE)):
         return []
     try:
@@ -386,7 +396,7 @@ def written(layout: LongTaskLayout) -> list[Objection]:
 
 
 def content_of(path: str) -> bytes | None:
-    """Return the content of a regular file; ``None`` for anything else, and if it cannot be read."""
+    """Return the content of a regular file; ``None`` for other or unreadable files."""
     try:
         return files.read_bytes(path)
     except (HarnessError, OSError, ValueError):
@@ -394,7 +404,7 @@ def content_of(path: str) -> bytes | None:
 
 
 def digest_of(content: bytes | None) -> str:
-    """Return the SHA-256 digest of a content; empty for ``None``."""
+    """Return the SHA-256 digest of the bytes; an empty string for ``None``."""
     from agent_harness.kernel import digest
 
     return "" if content is None else digest.sha256(content)

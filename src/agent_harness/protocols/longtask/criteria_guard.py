@@ -1,8 +1,9 @@
-"""Files that the criteria's commands name or load, and their changes since a slice began.
+"""Files that criteria commands mention or load, and the changes to these files since a slice began.
 
-A worker may add to a script or test that a criterion depends on. If it weakens, deletes or rewrites one, the criterion
-fails with the reason, in this run and every later `verify`, until the file is restored, a person has edited it, or
-``workerPolicy.mayChange`` names it. ``sessions/guard.json`` holds the objections.
+A worker may add to a script or test that a criterion depends on. If the worker weakens, deletes or rewrites such a
+file, the criterion fails with the reason, in this run and every later `verify`. The objection ends when the file is
+restored, a person has edited it, or ``workerPolicy.mayChange`` lists it. ``sessions/guard.json`` contains the
+objections.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """One command of a criterion, and its files at the beginning of the slice."""
+    """One criterion command and the contents of its files at the start of the slice."""
 
     criterion: str
     command: str
@@ -44,7 +45,7 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """Return the members of the JSON record."""
+        """Return the JSON record of a guarded criterion command."""
         return {
             "criterion": self.criterion,
             "command": self.command,
@@ -54,7 +55,7 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """Return the object that ``as_record`` wrote; ``None`` for anything else."""
+        """Return the guarded criterion command from its JSON record; ``None`` if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -70,7 +71,7 @@ def _kept_at(layout: LongTaskLayout) -> str | None:
 
 
 class CriteriaGuard:
-    """Files that the criteria depend on, as they were at the beginning of a slice."""
+    """Files that the criteria depend on, with their contents at the start of a slice."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -82,7 +83,7 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard of a slice whose run was killed, with its recorded files; ``None`` if there is none."""
+        """Return the guard with the files that a killed run recorded for its slice; ``None`` if there is no record."""
         path = _kept_at(layout)
         if path is None or not os.path.lexists(path):
             return None
@@ -95,7 +96,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Record the installed software where commands may run, before a worker starts."""
+        """Record the installed software in the folders where criteria commands run, before a worker starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -103,13 +104,15 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record the changes that a slice made to it, so that they stay changes for the next slice."""
+        """Record the changes that a slice made to installed software, so that the next slice still reports these
+        changes.
+        """
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed()):
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Keep the files outside the task until the slice has ended, so that the next run can check a killed one."""
+        """Save the guarded files outside the task during the slice, so that the next run can check a killed slice."""
         if path := _kept_at(self._layout):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -119,7 +122,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Write the objections to the criteria, once the worker has ended."""
+        """Write the objections to the criteria after the worker has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
@@ -156,11 +159,11 @@ class CriteriaGuard:
 
 
 def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *, stop: Stop) -> JsonObject:
-    """Return the report on a claim, with objections to commands that passed; each such criterion then fails.
+    """Return the report on a claim after a closer check of the criteria commands that passed.
 
-    In a git repository they are run again in a checkout: under observation, on the code before the first slice, and
-    with other expected values. Each check gets its ``grade`` and ``basis``. A report that fails already is returned as
-    it is.
+    In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
+    and with changed expected values. A criterion with an objection fails; the others get a ``grade`` and a ``basis``. A
+    report that has already failed is returned unchanged.
     """
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
@@ -181,7 +184,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
                 with session_folder.as_committed(layout, git, ref) as candidate:
                     found = examine(Git(folder), check, base=base, candidate=candidate, stop=stop)
             except HarnessError as error:
-                log.warn(f"the tests were not examined: {error.message}")
+                log.warn(f"the tests of a criterion were not checked: {error.message}")
                 continue
             if found.reasons:
                 each |= {"status": "fail", "message": _plain(found.reasons[0].message)}
@@ -193,22 +196,22 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in its folder."""
+    """Return the grade of a command that passed in the working copy, given its verdict in a checkout."""
     if not found.accepted:
-        return Grade(CHECKED, "it passes in the folder, but fails in a checkout of the work")
+        return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
     return Grade(CHECKED, grade.basis) if grade.word == UNCHANGED and policy.accepts_unchanged else grade
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Fail each command that passes on unchanged work, or proves less than required; return the report."""
+    """Fail each command that passes on unchanged work or proves less than the task requires; return the report."""
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
         if each.get("grade") == UNCHANGED:
             each |= {"status": "fail", "message": ASKS_IF_DONE}
         elif policy.needs_proof and each.get("grade") != PROVEN:
-            why = each.get("basis") or "it did not run on the code before"
+            why = each.get("basis") or "it did not run on the base commit"
             each |= {"status": "fail", "message": f"it passes, but the task needs a proof (requires: proven): {why}"}
     if any(each["status"] != "pass" for each in report["checks"]):
         report["status"] = "fail"
@@ -216,11 +219,11 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with the name of this protocol's setting, and only characters that JSON can hold."""
+    """Return the message with this protocol's name for the setting, and with only characters that JSON can contain."""
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder, without the harness's own; ``None`` if too many, so that none is guarded."""
+    """Return the files below a folder without the harness's own files; ``None`` if there are too many to guard."""
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

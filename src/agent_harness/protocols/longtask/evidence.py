@@ -1,11 +1,12 @@
-"""Evidence: items, their identity, the window in the checkpoint, the archive, and items confirmed by a person.
+"""Evidence: items, their identity, the window in the checkpoint, the archive, and confirmation by a person.
 
-The contract counts as a person's word as well: a worker's change to it counts only once a person has accepted it.
+A person decides manual criteria. From the first slice on, ``words.jsonl`` lists each item that a person confirmed: an
+item that existed before a worker started, or that a person's command recorded later. This file is in the task's state
+folder outside the task (``kernel/trusted_state.py``). Without this file, as for a task never run here, all evidence is
+trusted.
 
-A person decides manual criteria. From the first slice on, ``words.jsonl`` in the task's state folder outside the task
-(``kernel/trusted_state.py``) names each item that existed before a worker started, or that a person's command has
-recorded since. A task without this file, made elsewhere or never run here, is trusted as it is. Source: ``longtask.md``
-3.3, 12, 13.
+A worker's change to ``task.json`` also counts only once a person has accepted the change. Source: ``longtask.md`` 3.3,
+12, 13.
 """
 
 from __future__ import annotations
@@ -44,17 +45,19 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""Members of an item in written order."""
+"""Names of an evidence item's members, in written order."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the item with its known members in order, then the others; members that are ``None`` are dropped."""
+    """Return the evidence item with its known members in order, then the other members; ``None`` values are dropped."""
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return archived items, then the window, without duplicates; and the number of damaged archive lines skipped."""
+    """Return all evidence of the task without duplicates, archived items first, and the number of damaged archive
+    lines.
+    """
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
     known = {each.identity for each in window}
@@ -62,9 +65,10 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the window, and archive the overflow; return True if something was archived.
+    """Add items to the checkpoint's evidence, and move the oldest items to the archive if there are too many.
 
-    An item that is already in the window is skipped. Raise ``OutsideTask`` if the archive would lie outside the task.
+    Return True if an item was archived. An item that the checkpoint already contains is skipped. Raise ``OutsideTask``
+    if the archive would be outside the task.
     """
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
@@ -102,7 +106,7 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Before a worker starts, record all present items as confirmed by people; do nothing if already recorded."""
+    """Record all present evidence as confirmed by people, before a worker starts; do nothing if a record exists."""
     home = layout.home(make=True)
     path = home and os.path.join(home, _WORDS)
     if path and not os.path.lexists(path):
@@ -111,13 +115,13 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """Record that a person's command has recorded this item."""
+    """Record that a person confirmed this evidence item with a command."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of items confirmed by people; ``None`` for a task on which no worker was started here."""
+    """Return the digests of evidence items confirmed by people; ``None`` if no worker has started on the task here."""
     path = _words(layout)
     if path is None:
         return None
@@ -125,7 +129,9 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the item, by the result of ``believed``."""
+    """Return True if a person confirmed the evidence item. ``known`` contains the digests of confirmed items; ``None``
+    trusts all items.
+    """
     return known is None or _digest(item.raw) in known
 
 
@@ -141,9 +147,10 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record ``task.json`` as accepted by a person; ``None`` forgets it, so that the next run accepts it.
+    """Record the contract (``task.json``) as accepted by a person.
 
-    ``begun``: the commit of each repository before the first slice, by folder.
+    ``None`` deletes the record, so that the next run accepts the contract on disk. ``begun`` maps each repository
+    folder to its commit before the first slice.
     """
     home = layout.home(make=contract is not None)
     if not home:
@@ -156,9 +163,9 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract and the code as they are, if no worker has seen the task yet.
+    """Accept the contract, and record the repository's commit, unless a worker has already worked on the task there.
 
-    ``commit`` is checked out in the worktree ``top``, in which the worker works.
+    ``commit`` is checked out in ``top``, the worktree in which the worker works.
     """
     home = layout.home()
     known = begun_at(layout)
@@ -169,7 +176,7 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return the commit of each repository before the first slice, by folder."""
+    """Return the commit of each repository before the first slice, by repository folder."""
     home = layout.home()
     try:
         found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
@@ -179,7 +186,7 @@ def begun_at(layout: LongTaskLayout) -> dict[str, str]:
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract; none if none was accepted."""
+    """Return the members of ``task.json`` that differ from the accepted contract; empty if no contract was accepted."""
     home = layout.home()
     path = os.path.join(home, _CONTRACT) if home else ""
     if not os.path.isfile(path):

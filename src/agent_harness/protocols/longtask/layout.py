@@ -1,26 +1,26 @@
-"""Paths of all files of a long task; no other module spells these names.
+"""Paths of all files of a long task; no other module contains these file names.
 
     TASK_DIR/
-      task.json                 the contract; written by `lth init` and by people
-      checkpoint.json           the state from which any worker resumes
+      task.json                 contract; written by `lth init` and by people
+      checkpoint.json           state from which any worker resumes
       harness.md                operating rules for people and workers
-      runs/YYYY-MM-DD.jsonl     the log, by the UTC date of the event; only ever added to
-      runs/verdicts/            output of criteria's commands
-      sessions/STAMP/           one worker's session: transcript, recording, rescue point
-      evidence/                 worker output, manifests, archive, handoff notes, files of people
+      runs/YYYY-MM-DD.jsonl     event log, by the UTC date of the event; append-only
+      runs/verdicts/            output of criteria commands
+      sessions/STAMP/           one worker session: transcript, recording, rescue point
+      evidence/                 worker output, manifests, archive, handoff notes, user files
       artifacts/                generated results
-      .lth.lock                 the lease of the current run
+      .lth.lock                 lease of the current run
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
-      contract.json             ``task.json`` as a person has accepted it: ``evidence``
-      course.jsonl              the events that say whether it is done, and what it has cost: ``log``
-      slice.json                files of the criteria when the current slice began: ``criteria_guard``
-      installed.json            software where commands run when a slice began: ``criteria_guard``
-      starts.jsonl              each start of a worker: ``supervision/dispatch.py``
+      contract.json             ``task.json`` as accepted by a person: ``evidence``
+      course.jsonl              events that decide whether the task is done, and its cost: ``log``
+      slice.json                criteria files at the start of the current slice: ``criteria_guard``
+      installed.json            installed software at the start of a slice: ``criteria_guard``
+      starts.jsonl              every worker start: ``supervision/dispatch.py``
       words.jsonl               evidence confirmed by people: ``evidence``
-      verdicts.jsonl            the verdict on each claim, for ever: ``session/ledger.py``
-      now.json                  the current slice
-      place.json                the path of the task
+      verdicts.jsonl            verdict on each claim, kept permanently: ``session/ledger.py``
+      now.json                  current slice
+      place.json                path of the task
 
 Source: ``longtask.md`` 1.
 """
@@ -32,22 +32,22 @@ import os
 from agent_harness.errors import HarnessError
 
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
-"""Archive for evidence that has left the window, unless the contract names another one."""
+"""Default path of the archive for evidence that no longer fits in the checkpoint, relative to the task directory."""
 
 
 class OutsideTask(HarnessError):
-    """Error: a path leaves the task directory; nothing was written."""
+    """Error: a path leads outside the task directory; nothing was written."""
 
     code = "outside_task"
 
 
 def file_stamp(timestamp: str) -> str:
-    """Return a timestamp in a form for file names: ``2026-05-17T12-35-54-111Z``."""
+    """Return a timestamp in a form suitable for file names: ``2026-05-17T12-35-54-111Z``."""
     return timestamp.replace(":", "-").replace(".", "-")
 
 
 class LongTaskLayout:
-    """Absolute paths of one task; plain strings, since `lth next` starts in milliseconds."""
+    """Absolute paths of one task, as plain strings so that `lth next` starts within milliseconds."""
 
     __slots__ = ("root",)
 
@@ -78,13 +78,13 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria's commands during verification: ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria commands during verification: files ``N-criterion-ID.txt``."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdicts; among the task's logs if no state folder can be written.
+        """Return the path of the verdict ledger; in the task's ``runs`` folder if no state folder can be written.
 
-        With ``make=False``, for reading, nothing is created.
+        With ``make=False`` (for reading), no folder is created.
         """
         from agent_harness.kernel import trusted_state
 
@@ -110,12 +110,12 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def installed(self, *, make: bool = False) -> str | None:
-        """Return the path of the record of installed software; ``None`` if there is no state folder."""
+        """Return the path of the record of installed software; ``None`` without a state folder."""
         home = self.home(make=make)
         return os.path.join(home, "installed.json") if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, unknown to workers; ``None`` if there is none."""
+        """Return the state folder outside the task, which workers do not know; ``None`` if there is none."""
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -123,18 +123,18 @@ class LongTaskLayout:
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """Return the log of one UTC date, ``YYYY-MM-DD``; a longer timestamp is accepted."""
+        """Return the path of the log for one UTC date, ``YYYY-MM-DD``; a full timestamp is also accepted."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
     def said(self) -> str:
-        """Log of messages that runs have shown to people."""
+        """Path of the log of messages that runs have shown to people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
-        """Return the absolute path of a file of the task, also if it does not exist yet.
+        """Return the absolute path of a file of the task, which need not exist.
 
-        Raise ``OutsideTask`` if it leaves the task directory, by its text or through a link.
+        Raise ``OutsideTask`` if the path leads outside the task directory, lexically or through a symbolic link.
         """
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
@@ -146,5 +146,5 @@ class LongTaskLayout:
         return absolute
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the task directory, as records write it."""
+        """Return a path relative to the task directory, the form used in records."""
         return os.path.relpath(path, self.root)

@@ -1,4 +1,4 @@
-"""Scheduling decision: run, wait, done or needs-human. Pure: takes a checkpoint and a time, returns a decision.
+"""Scheduling decision: run, wait, done or needs-human. Pure functions of a checkpoint and a time.
 
 Source: ``longtask.md`` 4.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """Decision, its reason, and the whole seconds until it may change."""
+    """Scheduling decision, its reason, and the whole seconds until the decision may change."""
 
     __slots__ = ("decision", "reason", "wait_seconds")
 
@@ -29,7 +29,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Return the whole seconds from ``now``, rounded up; 0 if the moment has passed."""
+    """Return the whole seconds from ``now`` to ``until``, rounded up; 0 if ``until`` has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
@@ -70,13 +70,13 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
     (_is("blocked"), "run", "blocked window reopened"),
     (_is_ready, "run", "checkpoint status is {status}"),
 )
-"""Condition, decision and reason; the first condition that holds decides."""
+"""Decision table of condition, decision and reason; the first true condition decides."""
 
 _OTHERWISE = ("needs-human", "checkpoint status is {status}")  # a valid checkpoint never gets here
 
 
 def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
-    """Return the decision of the first row that holds."""
+    """Return the scheduling decision of the first row in ``ROWS`` whose condition is true."""
     found = (row[1:] for row in ROWS if row[0](checkpoint, now))
     decision, reason = next(found, _OTHERWISE)
     until = moment(checkpoint.raw.get("blockedUntil"))
@@ -85,7 +85,7 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint as it is after its blocked time; other statuses stay as they are."""
+    """Return a copy of the checkpoint with a `blocked` status changed to `active`; other statuses stay unchanged."""
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -94,12 +94,12 @@ def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
 
 
 def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
-    """Return True if a worker waits for its rate limit to end."""
+    """Return True if the worker's rate limit has not ended yet."""
     found = checkpoint.cooldowns.get(worker)
     until = found.until if found else None
     return until is not None and until > now
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the workers whose cooldown is over or has no valid end, in the order of the checkpoint."""
+    """Return the workers whose cooldown has ended or has no valid end, in checkpoint order."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

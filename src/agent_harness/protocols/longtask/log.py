@@ -1,4 +1,4 @@
-"""Log of events and archive of evidence: append-only lines; damaged ones are skipped when reading.
+"""Event log and evidence archive: append-only files; readers skip damaged lines.
 
 Source: ``longtask.md`` 3.4, 6, 12, 15.
 """
@@ -29,7 +29,9 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Send lines for a person to ``say`` until the returned stack is closed, for a terminal that shows a live view."""
+    """Send lines for a person to ``say`` until the returned stack is closed; used while a terminal shows a live
+    view.
+    """
     from contextlib import ExitStack
 
     _LISTENERS.append(say)
@@ -39,7 +41,7 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """Print one line for a person on stderr; stdout carries only the answer."""
+    """Print one line for a person on stderr; stdout carries only the command's answer."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
@@ -57,10 +59,11 @@ def warn(text: str) -> None:
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append one event to the log of its UTC day; return False, with a warning, if it does not fit the schema.
+    """Append one event to the log of its UTC day; if the event does not fit the schema, warn and return False.
 
-    Events that decide whether the task ``task_id`` is done, and its cost, are also kept outside the task. If the clock
-    was set back, the last day goes on, so that the latest event stays the last line of the last file.
+    Events that decide whether the task ``task_id`` is done, or its cost, are also saved outside the task. If the clock
+    was set back, the event is appended to the newest day's file. The latest event is therefore always the last line of
+    the last file.
     """
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -88,9 +91,10 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise, before anything is written, if the log of a day cannot be kept.
+    """Raise an error, before anything is written, if the log of a day cannot be written.
 
-    ``OutsideTask`` if it leaves the task; ``StateDamaged`` if something else than a folder or a regular file is there.
+    Raise ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if a path exists but is not a folder or
+    regular file.
     """
     path = _day_of(layout, at)
     layout.inside(layout.relative(path), "runs")
@@ -104,10 +108,12 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
 
 
 ENDS = ("worker_completed", "worker_failed")
-"""Events that end a slice."""
+"""Names of the events that end a slice."""
 COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
-"""The members of a usage besides ``costUsd``: input that was read from a cache is in ``cachedTokens`` alone, and the
-total is input and output without it. Members that a worker does not report are ``None``."""
+"""Token counts in a usage record, besides ``costUsd``. Cached input is counted only in ``cachedTokens``.
+
+``totalTokens`` is input plus output without cached input. Counts that a worker does not report are ``None``.
+"""
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
 
@@ -116,7 +122,7 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
-    """Yield the events as rows of a log, newest first."""
+    """Yield the events as rows of a log view, newest first."""
     from agent_harness.kernel import journal
 
     for path in reversed(days(layout)):
@@ -128,7 +134,7 @@ def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return time and text of a line of the log; ``None`` for a damaged one."""
+    """Return time and text of a log line; ``None`` for a damaged line."""
     record = _record(line, ("type", "at"))
     return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
 
@@ -145,7 +151,9 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Keep a deciding event outside the task, from the first worker start on; skip what a worker records itself."""
+    """Save a deciding event outside the task, from the first worker start on; ignore events that a worker itself
+    records.
+    """
     from agent_harness.kernel import journal
 
     kind = record["type"]
@@ -163,14 +171,14 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Forget the kept events of a task that a new one replaces."""
+    """Delete the saved events of an earlier task when a new task replaces the earlier one."""
     home = layout.home()
     if home and os.path.lexists(os.path.join(home, _COURSE)):
         os.unlink(os.path.join(home, _COURSE))
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
-    """Yield the kept records of the task, newest first."""
+    """Yield the task's event records that are saved outside the task directory, newest first."""
     from agent_harness.kernel import journal
 
     home = layout.home()
@@ -181,7 +189,10 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 
 
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
-    """Yield the events that decide whether the task is done, newest first: kept ones, else those of the log."""
+    """Yield the events that decide whether the task is done, newest first.
+
+    The saved events outside the task are used; if there are none, the events of the log are used.
+    """
     empty = True
     for record in _course(layout, task_id):
         empty = False
@@ -192,7 +203,7 @@ def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
 
 
 def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Return True if a worker of the task, or a command that proves it, started this process."""
+    """Return True if a worker of the task, or a criterion command, started this process."""
     from agent_harness.kernel import owner
 
     root = os.path.realpath(layout.root)
@@ -201,13 +212,13 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def refuse_workers(layout: LongTaskLayout, command: str) -> None:
-    """Raise ``Refused`` if a worker of the task calls a command that is a person's decision."""
+    """Raise ``Refused`` if a worker of the task runs a command that is reserved for people."""
     if worker_speaks(layout):
         from agent_harness.errors import Refused
 
         raise Refused(
-            f"{command} is a person's decision, and this is a worker of the task",
-            hint="record what they should decide: lth record TASK_DIR --status needs-human --note TEXT",
+            f"{command} is a decision for the user: workers of the task may not run this command",
+            hint="record what the user should decide: lth record TASK_DIR --status needs-human --note TEXT",
         )
 
 
@@ -215,7 +226,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield every event, last written first, whatever its time; damaged lines are skipped silently."""
+    """Yield all events in reverse order of writing, regardless of their times; damaged lines are skipped silently."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -226,7 +237,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
     """Return the number of workers started on the task, and their reported cost in USD.
 
-    Counted from the log, or from the records kept outside the task if those say more.
+    Each value is the higher of two counts: from the log, and from the records saved outside the task.
     """
     started, cost = 0, 0.0
     for path in days(layout):
@@ -247,9 +258,10 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the usage of all started workers: known and unknown runs, tokens and cost.
+    """Return the total usage of all started workers: known and unknown runs, tokens and cost.
 
-    A worker without an end counts as unknown. The cost is ``None`` if any known run does not report it.
+    A worker that has not ended counts as an unknown run. The cost is ``None`` if any known run does not report its
+    cost.
     """
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
     ended = [event for event in told if event.type in ENDS]
@@ -262,14 +274,14 @@ def total_usage(events: Iterable[LogEvent]) -> JsonObject:
 
 
 def days(layout: LongTaskLayout) -> list[str]:
-    """Return the files of the log, oldest first. Raise ``OutsideTask`` if the folder leads out of the task."""
+    """Return the daily log files, oldest first. Raise ``OutsideTask`` if the log folder is outside the task."""
     layout.inside(layout.relative(layout.runs), "runs")
     names = os.listdir(layout.runs) if os.path.isdir(layout.runs) else ()
     return [os.path.join(layout.runs, name) for name in sorted(names) if name.endswith(".jsonl")]
 
 
 def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
-    """Return every event, by time, and the number of damaged lines skipped."""
+    """Return all events, sorted by time, and the number of damaged lines skipped."""
     found: list[LogEvent] = []
     skipped = 0
     for path in days(layout):
@@ -283,7 +295,7 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
     """Return the archived evidence, oldest first, without duplicates, and the number of damaged lines skipped.
 
-    Raise ``OutsideTask`` if the checkpoint names an archive outside the task.
+    Raise ``OutsideTask`` if the checkpoint refers to an archive outside the task.
     """
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
@@ -295,9 +307,9 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the records of a file, and the number of lines without one; warn about each of these.
+    """Return the valid records of a JSON Lines file and the number of damaged lines; warn about each damaged line.
 
-    A record is an object whose members ``texts`` are strings. A missing file has none.
+    A valid record is an object whose members listed in ``texts`` are strings. A missing file has no records.
     """
     found: list[JsonObject] = []
     skipped = 0
@@ -334,7 +346,9 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Append items that leave the window. Raise ``OutsideTask`` if the contract names an archive outside the task."""
+    """Append evidence items to the archive. Raise ``OutsideTask`` if the contract's archive path is outside the
+    task.
+    """
     from agent_harness.kernel import journal
 
     path = layout.inside(task.archive_path, "evidencePolicy.archivePath")

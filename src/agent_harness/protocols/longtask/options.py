@@ -1,4 +1,4 @@
-"""Options of each command, typed and read once from the given words. Each error names the option.
+"""Typed options of each command, parsed once from the given words. Each error names the option.
 
 Source: ``longtask.md`` 2.
 """
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
 
 
 LONGEST_SECONDS = 31 * 86_400
-"""No wait is longer: ``longtask.md`` 11."""
+"""Maximum wait in seconds (31 days): ``longtask.md`` 11."""
 
 _DIGITS = frozenset("0123456789")
 NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """Return the text of an option; ``None`` if it was not given."""
+    """Return the text value of an option; ``None`` if the option was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return a text that will be stored, with its secrets masked; ``None`` if it was not given."""
+    """Return the text value of an option with its secrets masked, for storage; ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the text of an option; ``None`` if it was not given or is blank."""
+    """Return the text value of an option; ``None`` if the option was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
 
 def flag(words: Words, name: str) -> bool:
-    """Return True if a flag is on."""
+    """Return True if a flag option is set."""
     return words.get(name) is True
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated list; ``None`` if it was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option; ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return a text; ``None`` if it was not given. Raise ``UsageError`` if it is blank."""
+    """Return the text value of an option; ``None`` if not given. Raise ``UsageError`` if the value is blank."""
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -64,7 +64,10 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return one of the ``known`` words; ``None`` if it was not given."""
+    """Return an option value that must be one of ``known``; ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
+    """
     found = text(words, name)
     if found is None or found in known:
         return found
@@ -72,7 +75,9 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return a whole number from 1; ``None`` if it was not given."""
+    """Return an option value as an integer of at least 1; ``None`` if not given. Raise ``UsageError`` for other
+    values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -82,7 +87,9 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return a finite number, as ``int`` if it is whole; ``None`` if it was not given."""
+    """Return an option value as a finite number, ``int`` if whole; ``None`` if not given. Raise ``UsageError`` for
+    other values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -96,18 +103,23 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return a wait in seconds, not negative and at most 31 days; ``None`` if it was not given."""
+    """Return an option value in seconds, from 0 to 31 days (longer times are reduced); ``None`` if not given.
+
+    Raise ``UsageError`` for a negative number or other text.
+    """
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
         return LONGEST_SECONDS
     value = number(words, name)
     if value is not None and value < 0:
-        raise UsageError(f"--{name} must be a number of seconds from 0: {found}")
+        raise UsageError(f"--{name} must be a number of seconds, at least 0: {found}")
     return None if value is None else min(value, LONGEST_SECONDS)
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return a whole number; ``None`` if it was not given."""
+    """Return an option value as an integer; ``None`` if the option was not given. Raise ``HarnessError`` for other
+    values.
+    """
     found = text(words, name)
     try:
         return None if found is None else int(found)
@@ -116,7 +128,9 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return a moment; ``None`` if it was not given."""
+    """Return an option value as a date and time; ``None`` if the option was not given. Raise ``UsageError`` for other
+    values.
+    """
     found = text(words, name)
     if found is None:
         return None
@@ -130,7 +144,7 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """Options of ``init``: ``longtask.md`` 5."""
+    """Parsed options of the command ``lth init``. ``longtask.md`` 5."""
 
     __slots__ = (
         *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
@@ -164,7 +178,7 @@ class InitOptions:
 
 
 class TickOptions:
-    """Options of ``tick``: ``longtask.md`` 8."""
+    """Parsed options of the command ``lth tick``. ``longtask.md`` 8."""
 
     __slots__ = ("dry_run",)
 
@@ -173,7 +187,9 @@ class TickOptions:
 
 
 class RunOptions:
-    """Options of ``run`` and ``resume``: ``longtask.md`` 9, 10. ``oss`` is ``None`` if the contract decides."""
+    """Parsed options of the commands ``lth run`` and ``lth resume``. ``oss`` is ``None`` if the contract decides.
+    ``longtask.md`` 9, 10.
+    """
 
     __slots__ = (
         *("codex_session_path", "command", "cwd", "dry_run", "fallback_worker", "forbidden_cwd_patterns"),
@@ -203,7 +219,7 @@ class RunOptions:
 
 
 class RecordOptions:
-    """Options of ``record``: ``longtask.md`` 12."""
+    """Parsed options of the command ``lth record``. ``longtask.md`` 12."""
 
     __slots__ = (
         *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
@@ -230,7 +246,9 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Options of ``evidence``: ``longtask.md`` 12. ``members`` are those of the item, named as in the file."""
+    """Parsed options of ``lth evidence``. ``members`` are the evidence item's members as written in the file.
+    ``longtask.md`` 12.
+    """
 
     __slots__ = ("manifest_path", "members", "type")
 
@@ -256,7 +274,7 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """Options of ``verify``: ``longtask.md`` 13."""
+    """Parsed options of the command ``lth verify``. ``longtask.md`` 13."""
 
     __slots__ = ("timeout_seconds",)
 
@@ -265,7 +283,7 @@ class VerifyOptions:
 
 
 class RescueOptions:
-    """Options of ``rescue``: ``longtask.md`` 10.2."""
+    """Parsed options of the command ``lth rescue``. ``longtask.md`` 10.2."""
 
     __slots__ = ("restore", "show")
 
@@ -277,7 +295,7 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """Options of ``classify``: ``longtask.md`` 11."""
+    """Parsed options of the command ``lth classify``. ``longtask.md`` 11."""
 
     __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
 
@@ -293,7 +311,7 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """Options of ``health``: ``longtask.md`` 17."""
+    """Parsed options of the command ``lth health``. ``longtask.md`` 17."""
 
     __slots__ = ("strict",)
 
@@ -302,7 +320,7 @@ class HealthOptions:
 
 
 class ListOptions:
-    """Options of ``ls``: ``longtask.md`` 19."""
+    """Parsed options of the command ``lth ls``. ``longtask.md`` 19."""
 
     __slots__ = ("json",)
 
@@ -311,7 +329,9 @@ class ListOptions:
 
 
 class EventOptions:
-    """Options of ``summary`` and ``tail``: ``longtask.md`` 6. ``limit`` is ``None`` for the command's default."""
+    """Parsed options of ``lth summary`` and ``lth tail``. ``limit`` is ``None`` for the command's default.
+    ``longtask.md`` 6.
+    """
 
     __slots__ = ("limit", "type")
 
@@ -321,7 +341,7 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """Options of ``schedule``: ``scale.md`` 9."""
+    """Parsed options of the command ``lth schedule``. ``scale.md`` 9."""
 
     __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
@@ -335,7 +355,7 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """Options of ``openclaw-recipe``: ``longtask.md`` 17."""
+    """Parsed options of the command ``lth openclaw-recipe``. ``longtask.md`` 17."""
 
     __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
 

@@ -1,4 +1,4 @@
-"""Records of a long task for views, in the words of all protocols.
+"""Records of a long task, presented to views in the form that all protocols share.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -27,7 +27,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """Records of one task, which is the only item of its view."""
+    """Source of the records of one long task; the task is the only item in its view."""
 
     kind: Kind = "longtask"
 
@@ -37,23 +37,25 @@ class LongTaskSource:
         self._id = ""
 
     def home(self) -> str | None:
-        """Return the state folder outside the task; ``None`` if there is none."""
+        """Return the task's state folder, outside the task directory; ``None`` if there is none."""
         return self._layout.home()
 
     def now(self) -> Sequence[Now]:
-        """Return the running sessions on record."""
+        """Return the records of the task's running sessions."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return ``None``: a long task has one worker at a time."""
+        """Return ``None``, because a long task has only one worker at a time."""
         return None
 
     def state_files(self) -> Sequence[str]:
-        """Return all files behind the state; the log says whether a claim of ``done`` is proven."""
+        """Return the paths of all files that determine the task's state; the logs tell whether a claim of ``done`` is
+        proven.
+        """
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """Return the state of the task; an unverified claim does not count."""
+        """Return the state of the task for a view; an unverified claim of ``done`` is ignored."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
@@ -98,14 +100,17 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the daily log files; none if their folder leads out of the task."""
+        """Return the paths of the daily logs; empty if the log folder is outside the task or unreadable."""
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return one session for each worker start; it has ended once the log has its end."""
+        """Return the earlier sessions plus one session for each worker start in ``rows``.
+
+        A session has ended if the log contains the worker's end.
+        """
         found = [*before]
         for row in rows:
             if row.get("type") == "worker_started":
@@ -115,7 +120,9 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """Return the glob pattern of recordings; each worker that is a built-in agent has one."""
+        """Return the glob pattern for recordings of the task's sessions; only workers that are built-in agents have a
+        recording.
+        """
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*", "recording.cassette.jsonl")]

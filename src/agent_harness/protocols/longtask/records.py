@@ -1,7 +1,7 @@
-"""Contents of a long task's files: views that read safely, and a check that names every problem.
+"""Contents of a long task's files: typed views that tolerate invalid values, and a check that reports every problem.
 
-The views wrap the dictionaries that were read and are written back, so that unknown members survive. The field tables
-are in ``schema``. Source: ``longtask.md`` 3.
+The views wrap the dictionaries that are read and written back, so that unknown members survive. The field tables are in
+``schema``. Source: ``longtask.md`` 3.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
 DEFAULT_MAX_SLICES = 100
 DEFAULT_MAX_TASK_COST_USD = 100.0
 FAILING = ("fail", "failed", "error", "blocked")
-"""Values of an evidence item's ``status`` that prove nothing."""
+"""Values of an evidence item's ``status`` that mean failure; a failed item proves nothing."""
 
 FILL_IN = "FILL IN: "
-"""Beginning of a template's text that a person has to replace."""
+"""Prefix of a template text that a person has to replace."""
 
 VERIFIED = "claim of done verified"  # reason in the event of a proven `done`
 WITHDRAWN = "worker claimed done without verification"  # reason in the event of a withdrawn claim
@@ -37,9 +37,9 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return the moment of a timestamp; ``None`` unless it is RFC 3339, a date, or a date and a time.
+    """Return a timestamp text as a date and time; ``None`` unless the text is RFC 3339, a date, or a date and a time.
 
-    A date means its midnight; a time without an offset is UTC. ``longtask.md`` 2.9.
+    A date means its midnight in UTC; a time without an offset is UTC. ``longtask.md`` 2.9.
     """
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
@@ -53,22 +53,24 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True for ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``; not for weeks or runs of digits."""
+    """Return True for a text such as ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``; False for week dates or digits alone."""
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return the text as an id: lower-case letters and digits, all else one ``-``; ``otherwise`` if none is left."""
+    """Return a text as an id of lower-case letters and digits, with ``-`` for any others; ``otherwise`` if nothing is
+    left.
+    """
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """Safe view of one JSON object: a member that is missing or of the wrong kind reads as absent.
+    """Safe view of one JSON object: a member that is missing or has the wrong type is treated as absent.
 
-    ``raw`` is the object as read and written back, with all unknown members.
+    ``raw`` is the object as read, which is written back with all unknown members.
     """
 
     __slots__ = ("raw",)
@@ -77,21 +79,23 @@ class RecordView:
         self.raw = raw
 
     def text(self, name: str) -> str | None:
-        """Return a string that is not blank; ``None`` for anything else."""
+        """Return the named member if its value is a non-blank string, otherwise ``None``."""
         found = self.raw.get(name)
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, name: str) -> list[str]:
-        """Return the strings of a list."""
+        """Return the strings in the named list member; empty if the member is not a list."""
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return an object; if there is none, an empty one that is not part of the record."""
+        """Return a view of the named object member; if the member is not an object, an empty view apart from the
+        record.
+        """
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return a list; if there is none, an empty one that is not part of the record."""
+        """Return the named list member; if the member is not a list, a new empty list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -100,7 +104,7 @@ class RecordView:
 
 
 class Criterion:
-    """Success criterion; one given as plain text is decided by a person. ``longtask.md`` 3.1."""
+    """Success criterion; a criterion given as plain text is decided by a person. ``longtask.md`` 3.1."""
 
     __slots__ = ("description", "id", "metric", "target")
 
@@ -114,13 +118,17 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Target of the metric ``command``: ``command``, ``cwd`` and ``timeoutSeconds``."""
+        """Target of a criterion whose metric is ``command``, with the members ``command``, ``cwd`` and
+        ``timeoutSeconds``.
+        """
         found = {"command": self.target} if isinstance(self.target, str) else self.target
         return RecordView(found if isinstance(found, dict) else {})
 
 
 class Constraint:
-    """Constraint; one given as plain text is hard and about the scope. ``longtask.md`` 3.1."""
+    """Constraint of a task; a constraint given as plain text has type ``hard`` and category ``scope``. ``longtask.md``
+    3.1.
+    """
 
     __slots__ = ("category", "description", "id", "patterns", "type")
 
@@ -135,7 +143,9 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """``workerPolicy``: allowed workers, the fallback worker, and their limits; names as written."""
+    """``workerPolicy`` of a task: allowed workers, the fallback worker, and their limits; worker names are as
+    written.
+    """
 
     __slots__ = ()
 
@@ -149,22 +159,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Worker that takes over while the preferred one is rate-limited."""
+        """Worker that runs while the preferred worker is rate-limited; ``None`` if not set."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """Files that a criterion depends on and that a worker may still rewrite."""
+        """Files that a worker may rewrite even if a criterion depends on these files."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if a person has said beforehand that the task may be done already."""
+        """True if a person has set beforehand that a task may be done without any change."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """True if commands that are only *checked* are not enough."""
+        """True if criteria commands must be *proven*; *checked* is not enough."""
         return self.text("requires") == "proven"
 
     @property
@@ -173,7 +183,10 @@ class WorkerPolicy(RecordView):
 
     @property
     def trust(self) -> str:
-        """Strictness of test checks; the environment variable is for the person who starts the run."""
+        """Strictness of the test checks: ``strict``, ``normal`` or ``fast``.
+
+        The environment variable of the person who starts the run takes precedence over the contract.
+        """
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
@@ -184,16 +197,16 @@ class WorkerPolicy(RecordView):
 
     @property
     def max_task_cost_usd(self) -> float:
-        """Maximum cost of all slices in USD, as far as workers report it."""
+        """Maximum reported cost of all slices in USD."""
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """Return the lifetime of a lease without renewal."""
+        """Return the time in seconds after which a lease expires unless renewed."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
 class Contract(RecordView):
-    """Contents of ``task.json``."""
+    """Contract of a task: the contents of ``task.json``."""
 
     __slots__ = ()
 
@@ -225,23 +238,25 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """Trusted working copy as written: ``context.repoPath``, else ``context.repository``."""
+        """Path of the trusted working copy as written: ``context.repoPath``, else ``context.repository``."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
     @property
     def window(self) -> int:
-        """Maximum number of evidence items in the checkpoint."""
+        """Maximum number of evidence items that the checkpoint contains; older items move to the archive."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
     def archive_path(self) -> str:
-        """Archive for items that leave the window, as records name it."""
+        """Path of the evidence archive for items that no longer fit in the checkpoint, relative to the task
+        directory.
+        """
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
     def fallback_wait_seconds(self) -> int:
-        """Duration of a rate limit without a reset time, in seconds."""
+        """Wait in seconds for a rate limit without a reset time."""
         found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
@@ -255,13 +270,13 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One piece of evidence, in the window, the archive or an event. ``longtask.md`` 3.3."""
+    """One evidence item, in the checkpoint, the archive or an event. ``longtask.md`` 3.3."""
 
     __slots__ = ()
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Members that two recordings of the same evidence have in common."""
+        """Tuple of members that identifies an evidence item, to detect duplicates."""
         found = self.raw.get
         members = (
             found("type"),
@@ -275,30 +290,30 @@ class EvidenceItem(RecordView):
 
     @property
     def criterion(self) -> object:
-        """Criterion that it names."""
+        """Criterion that the evidence item refers to; ``None`` if there is none."""
         return self.raw.get("criterionId") or self.raw.get("criterion")
 
     def is_about(self, criterion: str) -> bool:
-        """Return True if it is linked to the criterion."""
+        """Return True if the evidence item is linked to the criterion."""
         named = (self.raw.get("criterionId"), self.raw.get("criterion"), self.raw.get("id"))
         return criterion in named or criterion in self.items("criteria")
 
     @property
     def says_failed(self) -> bool:
-        """True if its status says that it proves nothing."""
+        """True if the evidence item's status is a failure."""
         status = self.raw.get("status")
         return isinstance(status, str) and status.strip().lower() in FAILING
 
     @property
     def proves(self) -> bool:
-        """True if it may prove anything; failures and the output of a failed worker do not."""
+        """True if the evidence item may prove a criterion; failures and the output of a failed worker may not."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
 
 
 class Blocker(RecordView):
-    """Reason why a task is blocked."""
+    """Reason why a task is blocked, as recorded in the checkpoint."""
 
     __slots__ = ()
 
@@ -308,18 +323,18 @@ class Blocker(RecordView):
 
 
 class Cooldown(RecordView):
-    """Rate limit of one worker."""
+    """Rate limit of one worker, as recorded in the checkpoint."""
 
     __slots__ = ()
 
     @property
     def until(self) -> datetime | None:
-        """End; ``None`` without a valid time."""
+        """End of a worker's cooldown; ``None`` if the recorded time is invalid."""
         return moment(self.raw.get("blockedUntil"))
 
 
 class Checkpoint(RecordView):
-    """State from which any worker resumes."""
+    """Checkpoint of a task: the state from which any worker resumes."""
 
     __slots__ = ()
 
@@ -337,7 +352,7 @@ class Checkpoint(RecordView):
 
     @property
     def last_step(self) -> str | None:
-        """Last completed step."""
+        """Last completed step of the task; ``None`` if not set."""
         return self.text("lastCompletedStep")
 
     @property
@@ -351,17 +366,17 @@ class Checkpoint(RecordView):
 
     @property
     def evidence(self) -> list[EvidenceItem]:
-        """Window, oldest first."""
+        """Evidence items in the checkpoint, oldest first."""
         return [EvidenceItem(each) for each in self.items("evidence") if isinstance(each, dict)]
 
     @property
     def archived_count(self) -> object:
-        """Number of items that left the window, as written."""
+        """Number of evidence items moved to the archive, as written in the checkpoint and not validated."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property
     def cooldowns(self) -> dict[str, Cooldown]:
-        """Cooldowns by worker."""
+        """Cooldowns in the checkpoint, by worker."""
         found = self.section("workerCooldowns").raw.items()
         return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
 
@@ -370,7 +385,7 @@ class Checkpoint(RecordView):
 
 
 class LogEvent(RecordView):
-    """One event of the log."""
+    """One event in the task's log."""
 
     __slots__ = ()
 
@@ -400,7 +415,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return every problem of a task, one line each, without duplicates; empty if it is usable."""
+    """Return every problem of a task, one line each, without duplicates; empty if the task is valid."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -408,7 +423,9 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Return one line for each field that still has the template's text; empty if all are filled in."""
+    """Return one line for each field of ``task.json`` that still has the template's text; empty if all are filled
+    in.
+    """
     if not isinstance(task, dict):
         return []
     found = [("objective", task.get("objective"))]
@@ -423,12 +440,12 @@ def unfilled(task: object) -> list[str]:
 
 
 def event_problems(record: object) -> list[str]:
-    """Return the reasons why a record may not go into the log; empty if it may."""
+    """Return the reasons why a record is not a valid log event; empty if the record is valid."""
     return schema.misfits(record, schema.RUN_EVENT, "event")
 
 
 def manifest_problems(record: object) -> list[str]:
-    """Return the reasons why a record is not an evidence manifest; empty if it is."""
+    """Return the reasons why a record is not a valid evidence manifest; empty if the record is valid."""
     return schema.misfits(record, schema.EVIDENCE_MANIFEST, "manifest")
 
 

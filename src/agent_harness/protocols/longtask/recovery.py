@@ -1,9 +1,9 @@
-"""Recovery: one table of what the next run does with the leftovers of the previous one, and their cleanup.
+"""Recovery: one table of what the next run does with the leftovers of the previous run, and their cleanup.
 
-    expired lease           retired (``run.lease_file``)
-    worker that goes on     ended, if its run id proves that it belongs to that lease
-    temporary files         removed, if their writer is dead
-    checkpoint, log         as they are: a checkpoint is old or new, a torn line is skipped
+    expired lease            removed (``run.lease_file``)
+    worker still running     ended, if its run id proves that the worker belongs to that lease
+    temporary files          removed, if the process that wrote them is dead
+    checkpoint, log          unchanged: a checkpoint is old or new, and a torn line is skipped
 
 Source: ``longtask.md`` 4, 14, 15.
 """
@@ -29,7 +29,7 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row: the condition (``None``: anything), the step that is taken, and the reason."""
+    """One row of the recovery table: conditions (``None`` matches anything), the step to take, and the reason."""
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
 
@@ -53,13 +53,16 @@ ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("none", "run", True, "start again", "the last worker that was started never ended"),
     LeftoverRow("none", "run", False, "go on", "the last slice ended normally"),
 )
-"""Rows; the first that fits decides. ``start again`` and ``go on`` both run the slice that ``nextStep`` names."""
+"""Rows of the recovery table; the first matching row decides.
+
+``start again`` and ``go on`` both run the slice described in ``nextStep``.
+"""
 
 _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """Return the first row that fits."""
+    """Return the first recovery row that matches the lease state, the decision and the last worker's end."""
     return next(
         row
         for row in ROWS
@@ -68,7 +71,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the last worker start has no end, by the events, oldest first."""
+    """Return True if the last started worker has no end event; the events are given oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in _ENDS)
@@ -76,7 +79,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a dead run, and remove its temporary files. Call it while holding the lease."""
+    """End the processes of a dead run and remove its temporary files. Call this function while holding the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

@@ -1,11 +1,11 @@
-"""Files of a long task: read whole, changed under the directory lock, never left in an invalid state.
+"""Files of a long task: read completely, changed under the directory lock, never left in an invalid state.
 
-Readers take no lock and write nothing. A change reads again under ``flock``, is checked before anything is written, and
-lands in this order: kept files, archive, checkpoint, log. A crash in between leaves the state ahead of the log, never a
-claim without its evidence.
+Readers take no lock and write nothing. A change reads the files again under ``flock`` and is validated before anything
+is written. A change writes in this order: new files, archive, checkpoint, log. After a crash in between, the log may
+lack events, but no claim is without its evidence.
 
-The lock is ``flock`` on the task directory itself: it leaves no file and dies with its holder. It is held for
-milliseconds, around one change; the lease of a run is separate. Source: ``longtask.md`` 3.5, 6, 12, 15.
+The lock is ``flock`` on the task directory: it creates no file and ends with its process. The lock is held for
+milliseconds, during one change; the lease of a run is separate. Source: ``longtask.md`` 3.5, 6, 12, 15.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 
 
 class UnreadableFile(HarnessError):
-    """Error: a file of the task is missing or does not hold JSON."""
+    """Error: a file of the task is missing or is not valid JSON."""
 
     code = "unreadable"
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint is a link that leads out of the task or nowhere; it is never followed."""
+    """Return True if the checkpoint is a symbolic link to no file or to a path outside the task.
+
+    The harness does not follow this link.
+    """
     if not os.path.islink(layout.checkpoint):
         return False
     try:
@@ -50,7 +53,7 @@ def leaves(layout: LongTaskLayout) -> bool:
 
 
 def replace_link(path: str, content: bytes) -> None:
-    """Replace a link itself with a file, whole or not at all."""
+    """Replace a symbolic link with a regular file, atomically; the link's target stays unchanged."""
     temporary = files.temporary_name(path)
     files.replace(temporary, content)
     try:
@@ -61,7 +64,7 @@ def replace_link(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in a JSON file. Raise ``UnreadableFile`` if it is missing or not JSON."""
+    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or not JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
@@ -75,7 +78,9 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value; half of a character, left by a cut text, becomes a replacement character."""
+    """Return the JSON value of the content; a lone surrogate, left by truncated text, becomes a replacement
+    character.
+    """
     try:
         return jsontext.loads(content)
     except ValueError as error:
@@ -86,7 +91,7 @@ def _loads(content: bytes) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Create the folder of a file that is to be written. Raise ``Refused`` if that fails."""
+    """Create the parent folder of a file that will be written. Raise ``Refused`` if that fails."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -94,7 +99,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, then the same with ``-2``, ``-3``… before its suffix, without end."""
+    """Yield the path, then the path with ``-2``, ``-3``… before its suffix, without end."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -104,7 +109,7 @@ def names(path: str) -> Iterator[str]:
 
 
 def create(path: str, content: bytes) -> bool:
-    """Write a new file durably; return False if the name is taken. A crash leaves it whole or empty."""
+    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -120,7 +125,7 @@ def create(path: str, content: bytes) -> bool:
 
 
 class DirectoryLock:
-    """Lock against every other change of the same directory; a context manager, not to be nested."""
+    """Lock that excludes every other change in a directory; a context manager that must not be nested."""
 
     __slots__ = ("_descriptor", "root", "timeout_seconds")
 
@@ -130,7 +135,9 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy`` after the timeout, ``Refused`` if it cannot be taken at all."""
+        """Take the directory lock. Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be
+        locked.
+        """
         from agent_harness.kernel.lock import await_lock  # readers need none
 
         try:
@@ -148,7 +155,7 @@ class DirectoryLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Release the lock. Safe to repeat."""
+        """Release the directory lock. Repeated calls are safe."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
@@ -162,7 +169,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error: the task does not pass its check; ``errors`` has every problem, one line each."""
+    """Error: the task is not valid; ``errors`` contains every problem, one line each."""
 
     code = "invalid_task"
 
@@ -172,14 +179,16 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and basis for an event that says `done`; empty for other events."""
+    """Return the grade and basis to add to an event that says `done`; empty for other events."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the checkpoint, edited in place, and everything written with it."""
+    """One change in progress: the checkpoint, edited in place, with the files and events that are written together with
+    the checkpoint.
+    """
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
 
@@ -197,34 +206,34 @@ class CheckpointChange:
 
     @property
     def at(self) -> str:
-        """Time of the change, as records write it."""
+        """Time of the change, in the format of the records."""
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed: it gets the time of the change, and is written."""
+        """Mark the checkpoint as changed, so that the checkpoint is written with the time of the change."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
     def event(self, kind: str, **members: object) -> None:
-        """Add a record for the log, written after the checkpoint."""
+        """Add an event for the log; the event is written after the checkpoint."""
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free name for a new file of the task; ``-2``, ``-3``… is added if this one is taken."""
+        """Return a free name for a new file of the task; ``-2``, ``-3``… is added if the given name is taken."""
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file of the task, written before the checkpoint; return its name, made free."""
+        """Add a new file to the change, to be written before the checkpoint; return the file's free name."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """Files of one task. ``now`` is fixed in tests."""
+    """Files of one task: loading, changing and logging. Tests pass a fixed ``now``."""
 
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
@@ -234,16 +243,21 @@ class LongTaskStore:
         self._now = now
 
     def now(self) -> datetime:
-        """Return the present moment."""
+        """Return the current time, or the fixed time of a test."""
         return self._now or clock.now()
 
     # ---- reading; takes no lock
 
     def load(self) -> tuple[Contract, Checkpoint]:
-        """Return the task as it is now. Raise ``UnreadableFile``, or ``InvalidTask`` with every problem."""
+        """Return the contract and the checkpoint of the task.
+
+        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem.
+        """
         task = read_json(self.layout.task)
         if leaves(self.layout):
-            raise UnreadableFile(f"{self.layout.checkpoint} is a link that leads out of the task, or nowhere")
+            raise UnreadableFile(
+                f"{self.layout.checkpoint} is a symbolic link to a path outside the task, or to no file"
+            )
         checkpoint = read_json(self.layout.checkpoint)
         errors = records.problems(task, checkpoint, self.layout)
         if errors:
@@ -251,7 +265,7 @@ class LongTaskStore:
         return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
-        """Return every problem of the task; empty if it loads."""
+        """Return every problem of the task, one line each; empty if the task loads."""
         try:
             self.load()
         except InvalidTask as error:
@@ -261,14 +275,14 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field with the template's text; empty also if it cannot be read."""
+        """Return one line for each field with template text in ``task.json``; empty also if the file cannot be read."""
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, also of a task that does not load; ``None`` if there is none."""
+        """Return the id in ``task.json``, even if the task does not load; ``None`` if there is no id."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -276,7 +290,7 @@ class LongTaskStore:
         return Contract(found).text("id") if isinstance(found, dict) else None
 
     def revision(self) -> str:
-        """Return a digest of contract and checkpoint as they are on disk."""
+        """Return a digest of the current contract and checkpoint files."""
         from agent_harness.kernel import digest
 
         contents = (files.read_bytes(path) for path in (self.layout.task, self.layout.checkpoint))
@@ -286,23 +300,29 @@ class LongTaskStore:
             raise UnreadableFile(f"Cannot read the task: {error}") from None
 
     def events(self) -> tuple[list[LogEvent], int]:
-        """Return the log, by time, and the number of damaged lines skipped, each with a warning."""
+        """Return all events of the log, sorted by time, and the number of damaged lines skipped; warn about each
+        damaged line.
+        """
         return log.events(self.layout)
 
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, held for milliseconds. ``change`` takes it by itself."""
+        """Return the lock on the task directory, meant to be held for milliseconds. ``change`` takes this lock
+        itself.
+        """
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` on the checkpoint under the lock, and write its changes; return its result.
+        """Run ``act`` on the checkpoint under the lock, and write its changes; return the result of ``act``.
 
-        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. It runs again on a fresh checkpoint if
-        somebody edited the file meanwhile, so it must have no other effect. If it raises, everything is dropped. Raise
-        ``InvalidTask``, with nothing written, if the task or the new checkpoint does not load. ``fallback`` replaces a
-        checkpoint that is missing or does not load: the file is kept as ``evidence/invalid-checkpoint-STAMP.json``, and
-        ``change.damaged`` names it.
+        ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. If another program edits the file
+        meanwhile, ``act`` runs again on the new checkpoint, so ``act`` must have no other effect. If ``act`` raises,
+        the change is discarded. Raise ``InvalidTask``, with nothing written, if the task or the new checkpoint is not
+        valid.
+
+        ``fallback`` replaces a checkpoint that is missing or does not load. The bad file is kept as
+        ``evidence/invalid-checkpoint-STAMP.json``, and ``change.damaged`` contains this path.
         """
         with self.exclusive():
             return files.change(
@@ -358,7 +378,7 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the damaged checkpoint's content; for a link out of the task, its target."""
+        """Return the content of the damaged checkpoint; for a symbolic link to a path outside the task, its target."""
         path = self.layout.checkpoint
         try:
             return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
@@ -366,7 +386,9 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the new content; raise ``InvalidTask`` if it would not load again. ``longtask.md`` 3.5."""
+        """Return the checkpoint's new content; raise ``InvalidTask`` if the new content would not load. ``longtask.md``
+        3.5.
+        """
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
             raise InvalidTask(errors)
@@ -388,13 +410,13 @@ class LongTaskStore:
             files.replace(self.layout.checkpoint, content, before=unedited)
 
     def event(self, record: JsonObject) -> bool:
-        """Append one event to the log of its day; return False, with a warning, if it does not fit."""
+        """Append one event to the log of its day; if the event does not fit the schema, warn and return False."""
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file of the task at once; return its path as records name it.
+        """Write a new file of the task immediately; return its path relative to the task directory.
 
-        See ``CheckpointChange.keep`` for the name.
+        If the name is taken, ``-2``, ``-3``… is added.
         """
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)

@@ -1,7 +1,7 @@
 """One worker on one slice, as work for the engine that all protocols share.
 
-Every worker is an agent here (``run.worker``), under the same monitors as all others. A slice has no fix rounds: the
-next slice follows it. A claim of a worker that was cut off is not accepted.
+Every worker is treated as an agent (``run.worker``), under the same monitors as agents in other protocols. A slice has
+no fix rounds, because the next slice follows. If a worker was stopped early, its claim of `done` is not accepted.
 
 Source: ``longtask.md`` 10.2 - 10.5.
 """
@@ -68,7 +68,7 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Reports on the claim of a slice that ended well; none if it did not claim `done`."""
+    """Verification reports on a slice that ended well; empty if the checkpoint was not worth verifying."""
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -76,25 +76,25 @@ class ClaimCheck:
 
     @property
     def accepted(self) -> bool:
-        """True if every claim holds."""
+        """True if every verification report passes."""
         return all(report["status"] == "pass" for report in self.verified.values())
 
 
 class _Quiet:
-    """Journal that logs only retries; the answer, the output file and the log have everything else."""
+    """Journal that logs only retries; everything else is in the answer, the output file and the log."""
 
     def say(self, line: str) -> None:
         return
 
     def event(self, event_type: str, **fields: object) -> None:
         if event_type == "provider_retry":
-            log.warn(f"the provider did not serve the worker ({fields.get('message')}); trying again")
+            log.warn(f"the provider refused the request of the worker ({fields.get('message')}); trying again")
         if event_type == "client_retry":
             log.warn(str(fields.get("message")))
 
 
 class SliceWork:
-    """Requested worker of a run."""
+    """Work of the requested worker in one slice."""
 
     prefix = ""
     is_stand_in = False
@@ -118,7 +118,9 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the worker to its end and record the result; leave no process behind, even after a kill."""
+        """Run the worker to its end and record the result. No process of the worker survives, even if the harness is
+        killed.
+        """
         slice_, plan = self.slice, self.plan
         task = slice_.prepared.task
         place = session_folder.begun(
@@ -168,11 +170,11 @@ class SliceWork:
     # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """Return the prompt of the slice."""
+        """Return the prompt with which the worker of this slice starts."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the only turn of a slice."""
+        """Return the request for the only turn of a slice."""
         plan, lock = self.plan, self.slice.lock
         left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
@@ -196,7 +198,7 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Return changed files of working copy and task, without those that the harness keeps writing."""
+        """Return the changed files in the working copy and the task, except files that the harness writes."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -211,7 +213,9 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's refusal by the contract's classes; ``None`` if it is not a rate limit."""
+        """Return the provider's rate-limit refusal found in the worker's output; ``None`` if the failure is not a rate
+        limit.
+        """
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
         ran.stdout, ran.stderr = self._streams()
@@ -224,11 +228,13 @@ class SliceWork:
     # ---- end of the worker
 
     def claimed(self) -> bool:
-        """Return False: the claim of a worker that was cut off, or that failed, is not accepted."""
+        """Return False: the claim of a worker that failed or was stopped early is not accepted."""
         return False
 
     def closed(self) -> Answer | None:
-        """Keep the output, and check the criteria's files; return the answer if the lease is lost."""
+        """Save the worker's output and check the criteria's files; return the answer if the lease is lost, otherwise
+        ``None``.
+        """
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
             return self._lost()
@@ -237,7 +243,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Return the check of a claim of `done`; ``None`` after any end but exit 0."""
+        """Return the check of a claim of `done`; ``None`` if the worker failed or was stopped early."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -245,15 +251,15 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        """Record the end of a slice that went well."""
+        """Record a slice that ended well and whose verification passed."""
         return self._finalized_well(ruling)
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record the end of a slice whose claim of `done` is withdrawn."""
+        """Record a slice that ended well but whose claim of `done` is withdrawn."""
         return self._finalized_well(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
-        """Record the end of a slice that failed, by its class, or that was interrupted."""
+        """Record a slice that failed, by its failure class, or that was interrupted."""
         try:
             return self._finalized_badly()
         except LeaseGone:
@@ -261,7 +267,7 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """Ended worker, after its output is kept."""
+        """Result of the ended worker; available once its output is saved."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
@@ -280,14 +286,14 @@ class SliceWork:
         self._agree_on_the_end(ended)
         if ended.known_class.told_until:
             until = spoken_end(str(ended.known_class.blocked_until), ended.known_class.told_until)
-            log.tell(f"lth: {ended.worker}: limit until {until}")
+            log.tell(f"lth: {ended.worker}: rate-limited until {until}")
         name = slice_.prepared.fallback
         if name and ended.limited and not self.is_stand_in and not slice_.interruption.number:
             return _taken_over(slice_, ended, name)
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Set the same end of a rate limit in the checkpoint and the account clock: the clock's."""
+        """Set the end of a rate limit in the checkpoint to the end in the account clock."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -310,12 +316,12 @@ class SliceWork:
         return self.slice.lost(self.known)
 
     def _streams(self) -> tuple[str, str]:
-        """Return stdout and stderr of the worker, redacted, without a client's JSON wrapper."""
+        """Return the worker's stdout and stderr, with secrets masked and without a client's JSON wrapper."""
         stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
     def _judged(self) -> Ran:
-        """Return the result of the worker in the terms of the contract."""
+        """Return the worker's result with exit status, output and usage, for the records of the long task."""
         ran, outcome = self._ran, self._outcome
         if outcome is None:
             raise AssertionError("a turn has an outcome")
@@ -336,7 +342,7 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return start and end of the slice, and its course in between."""
+        """Return facts about the slice for its end event: model, turns, interventions, and the repository's commits."""
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -347,7 +353,9 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Fail a read-only worker that was denied a tool, whatever its exit status; only warn for others."""
+        """Mark a read-only worker as failed if a tool was denied but the worker exited with 0; otherwise, only print a
+        warning.
+        """
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
             return
@@ -359,7 +367,7 @@ class SliceWork:
 
 
 def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
-    """Return exit status and error line of a worker that was started."""
+    """Return exit status and error message of a worker that was started."""
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
@@ -408,7 +416,10 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Return the answer after a rate limit with a fallback; without a usable one, that of the rate limit alone."""
+    """Run the fallback after a rate limit and return the joint answer.
+
+    Without a usable fallback, return the answer for the rate limit alone.
+    """
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
         members = work.failed(first)
@@ -421,7 +432,9 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Second worker, instead of a rate-limited one; its result is a part of the first one's answer."""
+    """Work of the fallback, which runs instead of a rate-limited worker; its result is part of the first worker's
+    answer.
+    """
 
     prefix = "fallback "
     is_stand_in = True
@@ -436,7 +449,7 @@ class StandIn(SliceWork):
 
 def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
     if adapters.cooldown(work.prepared.before, name, clock.now()):
-        return None, f"{name} is rate-limited itself"
+        return None, f"{name} is also rate-limited"
     try:
         plan = adapters.plan(name, work.prepared.task, work.layout, work.options)
     except HarnessError as error:
@@ -448,7 +461,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """Record the rate limit before the other worker starts, so that a crash cannot lose it."""
+    """Record the rate limit before the fallback starts, so that a crash cannot lose the record."""
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

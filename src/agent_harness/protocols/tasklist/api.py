@@ -1,6 +1,7 @@
-"""Public API of a task list: one method per verb; each answer has the one command to run now.
+"""Public API of a task list: one method per command. Each answer contains the next command to run.
 
-An agent calls a verb on every step, so each method loads only its own part. Source: ``tasklist.md`` 13.3.
+An agent calls one method for every step, so each method imports only the modules that it needs. Source: ``tasklist.md``
+13.3.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = [
 CLAIM = "harness task claim"
 END = "harness session end"
 TRY_SECONDS = 60.0
-"""Time for the checks of all tasks that one command adds."""
+"""Maximum time, in seconds, for running the checks of all tasks that one command adds."""
 
 
 def _with_next(answer: JsonObject, command: str) -> JsonObject:
@@ -53,7 +54,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list for one worker. Every method raises ``HarnessError`` only."""
+    """Task list as one worker sees it. Every method raises ``HarnessError`` only."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -73,9 +74,10 @@ class TaskList:
         cwd: str | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> TaskList:
-        """Return the task list at or above a folder, by ``HARNESS_STATE_ROOT``, or at or above the working directory.
+        """Return the task list in ``start`` or in a folder above it.
 
-        Raise ``NotAProject`` if there is none.
+        Without ``start``, search in ``HARNESS_STATE_ROOT``, or from the working directory upwards. Raise
+        ``NotAProject`` if no task list is found.
         """
         from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -98,7 +100,7 @@ class TaskList:
 
     @staticmethod
     def init(folder: str, **options: Any) -> JsonObject:
-        """Make the missing files of a task list."""
+        """Create the missing files of a task list."""
         from agent_harness.protocols.tasklist import planning
 
         answer = planning.create(folder, **options)
@@ -106,7 +108,10 @@ class TaskList:
 
     @classmethod
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
-        """Make a task list with its first tasks, reported in ``made``; nothing is made if a task is refused."""
+        """Create a task list with its first tasks. If any task is invalid, create nothing.
+
+        The answer's ``made`` reports the created files.
+        """
         from agent_harness.protocols.tasklist import planning
 
         planning.check_first(tasks)
@@ -115,7 +120,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks, all or none."""
+        """Add tasks to the list: all of them, or none if one is invalid."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -124,7 +129,9 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return True for tasks whose checks pass already, else False; ``None`` if the time was too short."""
+        """Return, for each task with a check, True if the check passes now; ``None`` if the time was too short to run
+        it.
+        """
         from agent_harness.protocols.tasklist.attempts import validation
 
         known, ends = self.store.read().by_id, time.monotonic() + seconds
@@ -136,31 +143,31 @@ class TaskList:
         return found
 
     def sources(self) -> dict[str, str]:
-        """Return the ids of the tasks that name their source, by that source."""
+        """Return the ids of the tasks that have a source, by source."""
         from agent_harness.protocols.tasklist import planning
 
         return planning.by_source(self.store.read())
 
     def set(self, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-        """Correct one task, by a person."""
+        """Change fields of one task. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task set")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"task": planning.set_fields(self.store, task_id, changes)}, "harness status")
 
     def reset(self, task_ids: Sequence[str] = (), *, failed: bool = False) -> JsonObject:
-        """Give failed tasks all their attempts again."""
+        """Reset the attempt count of failed tasks. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness task reset")
         from agent_harness.protocols.tasklist import planning
 
         return _with_next({"reset": planning.reset(self.store, task_ids, failed=failed)}, "harness run")
 
     def status(self, *, tail: int = 5) -> JsonObject:
-        """Return the progress of the list; take no lock."""
+        """Return the progress of the list without taking its lock."""
         return status(self.layout.root, tail=tail)
 
     def stats(self) -> JsonObject:
-        """Return the numbers, and write them to the log."""
+        """Return the number of tasks by status, and write these numbers to the log."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.log_stats(self.worker), "harness status")
@@ -168,7 +175,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Begin a session, or return the running one of this worker."""
+        """Start a session, or return this worker's running session."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -185,37 +192,37 @@ class TaskList:
         return self._go_on()
 
     def session_end(self) -> JsonObject:
-        """End the session with its numbers."""
+        """End this worker's session and return its numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the list until ``resume``; the log names ``by``, the view through which a person asked for it."""
+        """Pause the list until ``resume``. The log records ``by``: the view in which the user asked for the pause."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """End a pause and a halt; raise ``Superseded`` if that is another one than was ``shown``."""
+        """End a pause and a halt. Raise ``Superseded`` if the present halt is not the ``shown`` one."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.resume(self.worker, by=by, shown=shown), "harness run")
 
     def activate(self) -> JsonObject:
-        """Enable the hooks here."""
+        """Enable the harness's client hooks in this task list."""
         self.store.activate()
         return _with_next({"active": True}, "harness status")
 
     @property
     def active(self) -> bool:
-        """True if hooks are enabled here."""
+        """True if the harness's client hooks are enabled in this task list."""
         return self.store.active()
 
     def deactivate(self) -> JsonObject:
-        """Disable the hooks here."""
+        """Disable the harness's client hooks in this task list."""
         return _with_next({"active": False, "was_active": self.store.deactivate()}, "harness activate")
 
     # -- running agents ----------------------------------------------------------------------------------------------
@@ -231,13 +238,14 @@ class TaskList:
         engine_factory: EngineFactory | None = None,
         **limits: Any,
     ) -> JsonObject:
-        """Work off the list with the agents of these specifications; ``exit_code`` is in the answer.
+        """Run the specified agents on the list's tasks; the answer contains ``exit_code``.
 
-        ``limits``: ``max_tasks``, ``max_minutes`` of each attempt, ``max_cost_usd`` of them all. Raise
-        ``NothingEligible`` for an empty list, before an agent is looked for; a session restores a damaged list.
-        With ``workers``, that many agents work at once, each in its own workspace, and the answer has another
-        shape. Their work lands on ``branch``, by default the branch that is checked out. ``engine_factory``
-        makes the engine that runs the workers.
+        ``limits``: ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together. Raise
+        ``NothingEligible`` for an empty list before any agent is resolved.
+
+        With ``workers``, that many agents run concurrently, each in its own workspace, and the answer has another
+        shape. Their work is merged to ``branch``, by default the branch that is checked out. ``engine_factory`` makes
+        the engine that runs the workers.
         """
         import os
         from contextlib import suppress
@@ -273,7 +281,7 @@ class TaskList:
             from agent_harness.parallel.run import RunRequest
             from agent_harness.protocols.tasklist.parallel.run import run_parallel
 
-            say("A run of several agents has left something to land or to push; that is done first.")
+            say("An earlier run with several agents left work to merge or push; this is done first.")
             workers, branch = left
             request = RunRequest(workers=workers, agents=agents, policy=policy, branch=branch, only_land=True)
             landed = run_parallel(self.worker, request, accounts=(), say=say)
@@ -288,7 +296,7 @@ class TaskList:
 
     @property
     def workers(self) -> int | None:
-        """Number of agents that work at once, from the settings; ``None`` for one."""
+        """Configured number of concurrent agents; ``None`` for a single agent."""
         import os
 
         try:
@@ -305,7 +313,7 @@ class TaskList:
         return found if found > 1 else None
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return the view of the runs with several agents in this list, for a person's questions."""
+        """Return the interface to this list's runs with several agents, for people's questions about them."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -324,13 +332,12 @@ class TaskList:
         )
 
     def _left(self) -> LeftRun:
-        """Return what a dead run left."""
         from agent_harness.protocols.tasklist.parallel.project_port import left_run
 
         return left_run(self.worker)
 
     def now(self) -> list[str]:
-        """Return what the running attempts are doing, one line each. Any thread may call this."""
+        """Return the current activity of each running attempt, one line each. This method is thread-safe."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -340,26 +347,26 @@ class TaskList:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader that can read the list repeatedly."""
+        """Return a reader for reading the list repeatedly."""
         return reader(self.layout.root)
 
     @property
     def reports(self) -> bool:
-        """True if each run ends with a report page, by the settings."""
+        """True if the settings request a report page at the end of each run."""
         try:
             return self.store.read().config.report_after_run
         except StateDamaged:
             return False  # a run reports it
 
     def keep_said(self, text: str) -> None:
-        """Append a message of a run to ``.harness/logs/run.log``."""
+        """Append a run's message to ``.harness/logs/run.log``."""
         from agent_harness.session import now
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the number of workers and the branch of a dead run that still holds tasks, or None."""
+        """Return the worker count and the branch of a dead run whose tasks are still claimed, or None."""
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -369,7 +376,7 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the workers of a finished run that has landed commits which no remote has yet, or None."""
+        """Return the worker count of a finished run whose merged commits were not pushed to any remote, or None."""
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -386,7 +393,7 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise the reason that no agent can have a task: a pause, a halt, a limit, no work, a damaged list."""
+        """Raise the reason why no task can be claimed: a pause, a halt, a limit, no open task or a damaged list."""
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.worker, self.store.read(), self.store.now())
@@ -394,7 +401,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client repeatedly until no work is left; ``exit_code`` is in the answer."""
+        """Start an interactive client repeatedly until no work is left; the answer contains ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.worker, command, times=times, say=say, countdown=countdown)
@@ -402,17 +409,17 @@ class TaskList:
     # -- the work ----------------------------------------------------------------------------------------------------
 
     def next(self) -> JsonObject:
-        """Return the task that ``claim`` would give; change nothing."""
+        """Return the task that ``claim`` would select; change nothing."""
         from agent_harness.protocols.tasklist.claims import claim
 
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run`, and the estimated cost of the open tasks; change nothing.
+        """Return the next task of `harness run` and the estimated cost of the open tasks; change nothing.
 
-        ``lines`` are for a person. With ``workers``, return what each of them would begin with and why: ``parallel``.
-        The engine of ``engine_factory`` is not asked.
+        ``lines`` contains the preview as text. With ``workers``, ``parallel`` contains the first task of each worker
+        and the reason for the selection. ``engine_factory`` is not called.
         """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
@@ -442,14 +449,14 @@ class TaskList:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
     ) -> JsonObject:
-        """Give the next task to this worker."""
+        """Claim a task for this worker: the one with ``task_id``, or by default the next eligible task."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
         return _with_next(answer, f'harness task checkpoint {answer["task_id"]} 1/3 "what was done"')
 
     def checkpoint(self, task_id: str, step: int, total: int, text: str) -> JsonObject:
-        """Record a finished step, and renew the claim."""
+        """Record a finished step of a task, and renew the claim."""
         from agent_harness.protocols.tasklist.claims.worker import checkpoint
 
         answer = checkpoint(self.worker, task_id, step, total, text)
@@ -457,21 +464,21 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if step >= total else further)
 
     def renew(self, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-        """Extend the claim."""
+        """Extend the lease of the claim on a task."""
         from agent_harness.protocols.tasklist.claims.worker import renew
 
         answer = renew(self.worker, task_id, lease_seconds=lease_seconds)
         return _with_next(answer, f"harness task complete {task_id}")
 
     def run_step(self, task_id: str, command: Sequence[str], *, timeout_seconds: float = 3600.0) -> JsonObject:
-        """Run a long command for a task, and renew the claim meanwhile."""
+        """Run a long command for a task, and renew the claim while the command runs."""
         from agent_harness.protocols.tasklist.claims.worker import run_step
 
         answer = run_step(self.worker, task_id, command, timeout_seconds=timeout_seconds)
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> JsonObject:
-        """Run the check of the task; record nothing but the proof."""
+        """Run the check of the task, and record only the check's result."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.validate(self.worker, task_id)
@@ -479,14 +486,14 @@ class TaskList:
         return _with_next(answer, f"harness task complete {task_id}" if passed else f"harness task validate {task_id}")
 
     def complete(self, task_id: str, *, commit: bool = True, message: str | None = None) -> JsonObject:
-        """Prove the task, commit the work and close it."""
+        """Prove the task, commit its work and mark the task as completed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.complete(self.worker, task_id, commit=commit, message=message)
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Accept the work of the last attempt for a person, with the files of these patterns allowed to differ."""
+        """Accept the work of the last attempt by the user's decision. Files that match ``patterns`` may differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -495,14 +502,14 @@ class TaskList:
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:
-        """Close the attempt without a proof, and roll back to the state before it."""
+        """End the attempt as failed, and roll back to the state at the claim."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
-        """Give the task back untried, and roll back to the state before it."""
+        """Release the task without counting an attempt, and roll back to the state at the claim."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
@@ -518,7 +525,7 @@ class TaskList:
     # -- rollback ----------------------------------------------------------------------------------------------------
 
     def recover(self, task_id: str | None = None, *, decide: str | None = None) -> JsonObject:
-        """Fix a damaged state, and the tasks that an interrupted session left."""
+        """Repair a damaged state, and recover the tasks that an interrupted session left in progress."""
         from agent_harness.protocols.tasklist import recovery
         from agent_harness.protocols.tasklist.attempts import recover
 
@@ -527,9 +534,9 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Roll back to the state when the task was claimed; ``dry_run`` only reports the effects.
+        """Roll back to the state when the task was claimed; with ``dry_run``, only report the effects.
 
-        ``allow_pushed`` rolls back commits that a remote has.
+        With ``allow_pushed``, also roll back commits that a remote already has.
         """
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -540,20 +547,23 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Return, in a person's words, what ``task-001``, ``S8`` or an undo commit names; raise ``UsageError``."""
+        """Describe in plain words the work that ``task-001``, ``S8`` or an undo commit refers to.
+
+        Raise ``UsageError`` if the name is unknown.
+        """
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.asked(self.worker, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Take a completed task back with one new commit, or bring it back; see ``attempts/undo.py``."""
+        """Undo a completed task with one new commit, or restore an undone task; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.undo(self.worker, what, dry_run=dry_run, say=say)
 
     def rescue_list(self) -> JsonObject:
-        """Return the work that rollbacks removed."""
+        """Return the list of rescues: the work that rollbacks removed."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.worker)
@@ -566,13 +576,13 @@ class TaskList:
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Write the content of a rescue into a folder."""
+        """Restore a rescue: all its files in the folder ``to``, or by default its changes in the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
 
     def rescue_prune(self, *, older_than_days: float) -> JsonObject:
-        """Delete old rescues; a person's decision."""
+        """Delete rescues older than this number of days. Agents may not call this method."""
         owner.refuse_agents(self.layout.root, "harness rescue prune")
         from agent_harness.protocols.tasklist.attempts import rescue
 
@@ -583,9 +593,9 @@ class TaskList:
 
 
 def status(folder: str, *, tail: int = 5) -> JsonObject:
-    """Return the progress of the list in a folder, with ``tail`` lines of its log.
+    """Return the progress of the task list in a folder, with the last ``tail`` lines of its log.
 
-    Raise ``StateDamaged`` for a damaged one.
+    Raise ``StateDamaged`` for a damaged list.
     """
     from agent_harness.protocols.tasklist import status
 
@@ -593,7 +603,7 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return a reader that can read the list in a folder repeatedly, in the values that all protocols share."""
+    """Return a reader for reading the list in a folder repeatedly, with the value types that all protocols share."""
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -601,14 +611,14 @@ def reader(folder: str) -> ProjectReader:
 
 
 def log_rows(folder: str) -> Iterator[JsonObject]:
-    """Yield the rows of the list's log, the newest first, as ``session.log_rows`` has them."""
+    """Yield the rows of the list's log, newest first, in the format of ``session.log_rows``."""
     from agent_harness.protocols.tasklist import progress
 
     return progress.rows(TaskListLayout(folder))
 
 
 def followed(folder: str) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: messages of runs, and of sessions of other clients."""
+    """Return the logs that ``harness log --follow`` shows: run messages, and the list's progress log."""
     from agent_harness.protocols.tasklist import progress
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -621,37 +631,39 @@ def followed(folder: str) -> list[FollowedLog]:
 
 
 def transcript(folder: str, item: str, workspace: str | None = None) -> str | None:
-    """Return the transcript path of the last attempt at this task, or None; see ``reader.transcript``."""
+    """Return the path of the transcript of a task's last attempt, or None; see ``reader.transcript``."""
     from agent_harness.protocols.tasklist import reader as readers
 
     return readers.transcript(TaskListLayout(folder), item, workspace)
 
 
 def parallel_file(folder: str) -> str:
-    """Return the path of the progress of a run with several agents."""
+    """Return the path of the progress file of a run with several agents."""
     return TaskListLayout(folder).parallel
 
 
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the answer of ``status`` as lines for a person, on a terminal of so many columns; see ``status.lines``."""
+    """Format the answer of ``status`` as lines of text for a terminal with this number of columns; see
+    ``status.lines``.
+    """
     from agent_harness.protocols.tasklist import status
 
     return status.lines(found, everything=everything, columns=columns, hooks=hooks)
 
 
 def glance(found: JsonObject) -> str:
-    """Return the answer of ``status`` as one short line."""
+    """Summarize the answer of ``status`` in one short line."""
     from agent_harness.protocols.tasklist import status
 
     return status.glance(found)
 
 
 def check(folder: str) -> JsonObject:
-    """Return the facts about the list in a folder for ``harness doctor``.
+    """Return the facts that ``harness doctor`` reports about the list in a folder.
 
-    Raise ``StateDamaged`` if it does not parse.
+    Raise ``StateDamaged`` if the list cannot be parsed.
     """
     from agent_harness.protocols.tasklist import proven, selection, store
     from agent_harness.session import ledger
@@ -677,7 +689,10 @@ def check(folder: str) -> JsonObject:
 
 
 def restore(folder: str) -> JsonObject | None:
-    """Replace a damaged state, which is kept, by the backup; ``None`` if the state is whole."""
+    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
+
+    The damaged file is kept under another name.
+    """
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -685,7 +700,7 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return what the harness has added to a folder, for its removal; change nothing.
+    """Return everything that the harness added to a folder, so that an uninstall can remove it; change nothing.
 
     ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
     ``place`` that leads to the user's state of the list, and the ``lock``. Raise ``Busy`` or ``Refused`` while a
@@ -697,7 +712,7 @@ def traces(folder: str) -> JsonObject:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Return the tasks of a text with one JSON object per line; raise ``UsageError`` that names an invalid line."""
+    """Parse tasks from text with one JSON object per line; raise ``UsageError`` with the number of an invalid line."""
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

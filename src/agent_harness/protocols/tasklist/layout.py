@@ -1,23 +1,23 @@
-"""Paths of every file of a task list; no other module writes these names.
+"""Paths of every file of a task list; no other module contains these names.
 
     ROOT/
       harness-tasks.json        the state; its folder is the root
       harness-tasks.json.bak    the state before the last write
       harness-progress.txt      the log, append-only
-      harness-init.sh           sets the environment up at each session start; optional
-      .harness-active           hooks act only if this exists
-      .harness-pause            hooks and runs pause while this exists
+      harness-init.sh           sets up the environment at each session start; optional
+      .harness-active           hooks act only if this file exists
+      .harness-pause            hooks and runs pause while this file exists
       .harness-lock             the kernel's lock
       .harness/
-        now                     touched to read the clock of the disk
+        now                     touched to read the disk's clock
         parallel.json           progress of the run with several agents
-        stops.json              how often the Stop hook has kept a session going
+        stops.json              how often the Stop hook has kept a session running
         claims/ID.json          the state when a task was claimed
         validate/ID.N.log       the output of a validation
-        rescue-files/ID/N/      files that no commit can hold, moved out of the way of a rollback
+        rescue-files/ID/N/      files that no commit can contain, moved away by a rollback
         sessions/               output of the agents of `harness run`
         logs/run.log            messages of `harness run` itself
-        logs/verdicts/          output of the steps of verified claims
+        logs/verdicts/          output of the verification steps
 
 Source: ``tasklist.md`` 1.
 """
@@ -41,16 +41,16 @@ HARNESS_FILES = (
     ".harness-lock.d",
     ".harness",
 )
-"""Patterns below the root that are never part of a snapshot, a rescue or a task's commit."""
+"""Patterns of files below the root that are never part of a snapshot, a rescue or a task's commit."""
 
 _URL = "file://"  # no absolute path begins so
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
 def safe_name(task_id: str) -> str:
-    """Return the id as part of a file or ref name: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
+    """Return a task id encoded for file and ref names: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
 
-    A name that would be too long for a file ends in a digest instead.
+    The end of a name that would be too long is replaced by a digest.
     """
     raw = task_id.encode("utf-8", "surrogateescape")
     name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
@@ -62,7 +62,7 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path as a state file can hold it: itself, or a ``file:`` URL if its name is not UTF-8."""
+    """Return a path in the form that a state file can store: unchanged, or a ``file:`` URL if it is not valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def written(path: str) -> str:
 
 
 def path_of(text: str) -> str:
-    """Return the path that ``written`` encoded."""
+    """Return the path that ``written`` has encoded."""
     if not text.startswith(_URL):
         return text
     from urllib.parse import unquote_to_bytes
@@ -82,7 +82,7 @@ def path_of(text: str) -> str:
 
 
 class TaskListLayout:
-    """Paths of one task list; plain strings, since hooks start in milliseconds."""
+    """Paths of one task list as plain strings, so that hooks start within milliseconds."""
 
     __slots__ = ("root",)
 
@@ -109,7 +109,7 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """Return the path for the version that an attempt at a task made of it."""
+        """Return the path at which to keep the version of ``harness-init.sh`` that an attempt at a task wrote."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -162,11 +162,14 @@ class TaskListLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of failed validations, and of those that proved their tasks: ``N-STEP.txt``."""
+        """Folder for the output of failed validations and of validations that proved their tasks: ``N-STEP.txt``."""
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
-        """Return the first of the harness's own folders that is a link, and so may lead out of the project; or None."""
+        """Return the first of the harness's own folders that is a symbolic link, or None.
+
+        Such a folder may lead out of the project.
+        """
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)
 
@@ -175,9 +178,9 @@ class TaskListLayout:
         return os.path.join(self.claims, f"{safe_name(task_id)}.json")
 
     def validation_log(self, task_id: str, attempt: int) -> str:
-        """Return the path of the output of the last validation of one attempt."""
+        """Return the path of the file with the output of an attempt's last validation."""
         return self._at(".harness", "validate", f"{safe_name(task_id)}.{attempt}.log")
 
     def rescue_files(self, task_id: str, number: int) -> str:
-        """Return the folder for files that a rollback moves because no commit can hold them."""
+        """Return the folder for files that a rollback moves away because no commit can contain them."""
         return self._at(".harness", "rescue-files", safe_name(task_id), str(number))

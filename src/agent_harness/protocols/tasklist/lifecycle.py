@@ -28,7 +28,7 @@ MOVES: dict[tuple[str, str], str] = {
     ("in_progress", "fail"): "failed",
     ("in_progress", "release"): "pending",
 }
-"""(status, move) -> status; every other move is refused."""
+"""Allowed transitions of a task: (status, transition) -> new status. Every other transition is refused."""
 
 CLAIM_FIELDS = (
     "claimed_by",
@@ -42,7 +42,7 @@ CLAIM_FIELDS = (
     "worktree",
 )
 MAX_CHECKPOINTS = 50
-"""Number of checkpoints of one attempt that count as progress (``tasklist.md`` 6.3)."""
+"""Maximum number of an attempt's checkpoints that count as progress (``tasklist.md`` 6.3)."""
 
 
 def _move(task: Task, move: str) -> None:
@@ -65,7 +65,7 @@ def start(
     branch: str | None = None,
     base_ref: str | None = None,
 ) -> None:
-    """Give the task to an owner until its lease ends."""
+    """Mark the task as in progress, claimed by this owner until the lease expires."""
     _move(task, "start")
     ends = lease.renewed(lease.Lease(owner, token, at, at, lease_seconds), at, lease_seconds).expires_at
     task.raw.update(
@@ -82,7 +82,7 @@ def start(
 
 
 def renew(task: Task, at: datetime, seconds: float) -> None:
-    """Extend the lease, never shorten it. Raise ``LeaseLost`` if it had expired."""
+    """Extend the task's lease, but never shorten it. Raise ``LeaseLost`` if the lease has expired."""
     held = task.lease
     if held is None:
         held = lease.Lease(task.claimed_by or "", task.claim_token or "", at, at, seconds)
@@ -93,7 +93,7 @@ def renew(task: Task, at: datetime, seconds: float) -> None:
 
 
 def checkpoint(task: Task, step: int, total: int, description: str, at: datetime) -> None:
-    """Record a step of the present attempt; the same step again replaces the earlier record."""
+    """Record a finished step of the present attempt. Recording a step again replaces the earlier record."""
     found = task.raw.get("checkpoints")
     kept = found if isinstance(found, list) else []
     attempt = task.attempts + 1
@@ -111,14 +111,14 @@ def checkpoint(task: Task, step: int, total: int, description: str, at: datetime
 
 
 def complete(task: Task, at: datetime) -> None:
-    """End the attempt with a proof."""
+    """Mark the task as completed, count the attempt, and delete the claim."""
     _move(task, "complete")
     task.raw.update(attempts=task.attempts + 1, completed_at=clock.timestamp(at))
     _let_go(task)
 
 
 def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
-    """End the attempt without a proof; ``give_up`` uses up the attempts that are left."""
+    """Mark the task as failed and count the attempt; ``give_up`` uses up all remaining attempts."""
     _move(task, "fail")
     attempts = task.attempts + 1
     task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
@@ -128,47 +128,47 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add the refs of rolled-back work, each once."""
+    """Add the refs of rolled-back work to the task, each only once."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
 def reap(task: Task, at: datetime) -> None:
-    """Take the task from an owner whose lease has expired."""
+    """Fail the task because its owner's lease has expired."""
     fail(task, "SESSION_TIMEOUT", f"Lease expired (claimed_by={task.claimed_by})", at)
 
 
 def release(task: Task) -> None:
-    """Give the task back as if it had not been claimed."""
+    """Make the task pending as if it had not been claimed."""
     _move(task, "release")
     _let_go(task)
 
 
 def reopen(task: Task) -> None:
-    """Take back a completion that nothing proves."""
+    """Make a completed task pending because nothing proves it."""
     task.raw.update(status="pending", completed_at=None)
 
 
 def unprove(task: Task, message: str, at: datetime) -> None:
-    """Take back a completion whose proof now fails: no attempt is made before a person has decided."""
+    """Mark a completed task as failed because its proof now fails; it is not retried before the user decides."""
     task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "TEST_FAIL", message)
 
 
 def take_back(task: Task) -> None:
-    """Open a task again whose accepted work a person has taken back; ``attempts`` stays."""
+    """Make a task pending whose accepted work the user has undone; its number of attempts is unchanged."""
     reopen(task)
     for name in ("completed_commit", "proof"):
         task.raw.pop(name, None)
 
 
 def bring_back(task: Task, commit: str, at: datetime) -> None:
-    """Complete a task again whose work is back in this commit, and proven; ``attempts`` stays."""
+    """Mark an undone task as completed again: this commit restores its work. Its number of attempts is unchanged."""
     task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:
-    """Fail a task that was not started, for a dependency; ``attempts`` stays."""
+    """Fail a task that was not started because of a dependency; its number of attempts is unchanged."""
     task.raw["status"] = "failed"
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "DEPENDENCY", message)
@@ -180,7 +180,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Delete the claim, except for its token: the owner may ask again for the result."""
+    """Delete the task's claim except for its token, with which the owner may ask for the result again."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

@@ -1,4 +1,4 @@
-"""Creation of a task list, additions to it, and a person's corrections. Source: ``tasklist.md`` 13.2, 13.3."""
+"""Creation of a task list, addition of tasks, and manual corrections. Source: ``tasklist.md`` 13.2, 13.3."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ FIELDS: dict[str, str] = {
     "title": "text",
     "status": "pending or failed",
     "priority": "P0, P1 or P2",
-    "depends_on": "ids, with commas",
+    "depends_on": "ids separated by commas",
     "attempts": "number",
     "max_attempts": "number",
     "validation.command": "text",
     "validation.timeout_seconds": "number",
-    "validation.may_change": "patterns, with commas",
+    "validation.may_change": "patterns separated by commas",
     "validation.requires": "proven or checked",
     "validation.unchanged": "accept or ask",
     "on_failure.cleanup": "text",
 }
-"""Members that ``set`` may change, with their kinds."""
+"""Task members that ``set`` may change, with the kinds of their values."""
 _CHOICES = {
     "validation.requires": (records.PROVEN, records.CHECKED),
     "validation.unchanged": (records.ACCEPT, records.ASK),
@@ -87,9 +87,10 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Make the missing files of a task list; existing ones stay unchanged.
+    """Create the missing files of a task list; existing files stay unchanged.
 
-    ``gitignore`` is ``exclude`` (into ``.git/info/exclude``), ``gitignore`` (into ``.gitignore``) or ``none``.
+    ``gitignore`` is ``exclude`` (add the rules to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or
+    ``none``.
     """
     layout = TaskListLayout(folder)
     if not os.path.isdir(layout.root):
@@ -123,25 +124,27 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if a list is gone and its backup exists: a new list would soon replace the backup."""
+    """Raise ``StateDamaged`` if the list is missing but its backup exists, because a new list would replace the
+    backup.
+    """
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
         if (copy := copy_of(layout)) and copy.tasks:
             path = shlex.quote(str(root.kept_copy(layout.root)))
-            told = f"A list of {len(copy.tasks)} tasks was here, and its file is gone; a copy of it is kept"
-            raise StateDamaged(told, hint=f"harness task recover  # or, to begin anew: rm {path}")
+            told = f"The file of a list with {len(copy.tasks)} tasks is missing; a copy of the list is kept"
+            raise StateDamaged(told, hint=f"harness task recover  # or, to start a new list: rm {path}")
         return
     if backup_is_whole(layout):
-        raise StateDamaged("harness-tasks.json is missing, and its backup is here", hint="harness task recover")
+        raise StateDamaged("harness-tasks.json is missing, but its backup exists", hint="harness task recover")
     raise StateDamaged(
-        f"harness-tasks.json is missing, and {layout.backup} holds no task list",
-        hint=f"check it; to begin anew: rm {shlex.quote(layout.backup)}",
+        f"harness-tasks.json is missing, and {layout.backup} is not a task list",
+        hint=f"check that file; to start a new list: rm {shlex.quote(layout.backup)}",
     )
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Add the harness's files to the ignore rules; return the written file, ``None`` if there was nothing to write."""
+    """Add the harness's files to git's ignore rules; return the written file, or ``None`` if nothing was added."""
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -159,9 +162,9 @@ def _ignored_lines(prefix: str) -> list[str]:
 
 
 def traces(layout: TaskListLayout) -> JsonObject:
-    """Return what the harness has added to this folder; see ``api.traces``.
+    """Return what the harness has added to the task list's folder; see ``api.traces``.
 
-    Raise ``Busy`` while a task is being worked on, ``Refused`` if an interrupted one has not been recovered.
+    Raise ``Busy`` while a task is in progress, and ``Refused`` if an interrupted task has not been recovered.
     """
     from glob import escape, glob
 
@@ -175,7 +178,7 @@ def traces(layout: TaskListLayout) -> JsonObject:
         for task in (each for each in state.tasks if each.status == "in_progress"):
             if leases.is_live(task, state, now):
                 raise Busy(f"{task.id} is being worked on", hint="harness pause  # then the same command")
-            raise Refused(f"{task.id} was interrupted, with its work in the folder", hint="harness task recover")
+            raise Refused(f"{task.id} was interrupted; its work is still in the folder", hint="harness task recover")
     git = Git(layout.root)
     prefix = os.fsdecode(git.prefix()) if git.is_repository else ""
     patterns = [name for name in HARNESS_FILES if name not in ("harness-tasks.json", "harness-init.sh")]
@@ -226,7 +229,7 @@ def new_task(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     cleanup: str | None = None,
 ) -> JsonObject:
-    """Return a pending task with every member that the protocol knows."""
+    """Return a pending task that has every member of the task format."""
     return {
         "id": task_id,
         "title": title,
@@ -251,11 +254,11 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks with new ids (or the given ids), all or none; return their ids.
+    """Add tasks to the list, all or none, and return their ids. A task without an id gets a new one.
 
-    A task may name its origin in ``source``. One whose source is on the list already is not added again, and a
-    dependency may name a source instead of an id. Raise ``ConfigurationError`` for an unknown dependency, a cycle or an
-    id that is taken; ``UsageError`` for an invalid task.
+    A task may give its origin in ``source``. A task whose source is already in the list is not added again, and a
+    dependency may be given by source instead of id. Raise ``ConfigurationError`` for an unknown dependency, a cycle or
+    a duplicate id, and ``UsageError`` for an invalid task.
     """
 
     def act(change: TaskListChange) -> list[str]:
@@ -272,12 +275,12 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Raise the errors of ``add``, for the first tasks of a list that does not exist yet."""
+    """Check the first tasks of a list that does not exist yet, and raise the exceptions of ``add``."""
     _taken_in(records.State(new_state(clock.now())), tasks)
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Put tasks into a state, all or none; return the ids of the new ones. Errors as of ``add``."""
+    """Add tasks to a state, all or none; return the new ids. Raise the exceptions of ``add``."""
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -292,7 +295,7 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
         if not wanted:
             wanted = f"task-{last + 1:03d}"
         if wanted in taken:
-            raise ConfigurationError(f"there is a task {wanted} already", hint="harness status")
+            raise ConfigurationError(f"a task with the id {wanted} already exists", hint="harness status")
         taken.add(wanted)
         last = max(last, _last_number([wanted]))
         if source is not None:
@@ -309,18 +312,18 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
 
 
 def by_source(state: records.State) -> dict[str, str]:
-    """Return the ids of the tasks that name their source, by that source."""
+    """Return the ids of the tasks that have a source, by source."""
     return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
 
 
 def _last_number(ids: Iterable[str]) -> int:
-    """Return the highest number of a ``task-N``."""
+    """Return the highest N of all ids of the form ``task-N``; 0 if there is none."""
     digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
     return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
-    """Return a complete task from the given members; unknown members stay."""
+    """Return a complete task from the given members; unknown members are kept."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -334,7 +337,7 @@ def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
 
 
 def _refuse_malformed(given: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for members that cannot be written, or would be misread."""
+    """Raise ``UsageError`` for task members that cannot be stored or have the wrong type."""
     _refuse_unwritable(given)
     for name, kinds, what in _KINDS:
         outer, _, inner = name.partition(".")
@@ -344,11 +347,11 @@ def _refuse_malformed(given: Mapping[str, Any]) -> None:
         elif inner:
             continue
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            raise UsageError(f"{name} of a task is {what}, not {value!r}"[:300], hint="harness add --help")
+            raise UsageError(f"{name} of a task must be {what}, got {value!r}"[:300], hint="harness add --help")
     for name, allowed in _CHOICES.items():
         value = (given.get("validation") or {}).get(name.partition(".")[2])
         if value not in (None, *allowed):
-            raise UsageError(f"{name} of a task is {FIELDS[name]}, not {value!r}"[:300], hint="harness add --help")
+            raise UsageError(f"{name} of a task must be {FIELDS[name]}, got {value!r}"[:300], hint="harness add --help")
     if given.get("priority") not in (None, "P0", "P1", "P2"):
         raise UsageError(f"priority {given['priority']!r} must be P0, P1 or P2"[:300], hint="harness add --help")
 
@@ -361,7 +364,7 @@ def _refuse_unwritable(given: Mapping[str, Any]) -> None:
     except UnicodeEncodeError:
         raise UsageError("a task must be UTF-8 text", hint="harness add --help") from None
     except ValueError as error:
-        raise UsageError(f"a task is JSON: {error}", hint="harness add --help") from None
+        raise UsageError(f"a task must be valid JSON: {error}", hint="harness add --help") from None
 
 
 def _refuse_impossible(state: records.State, new: set[str]) -> None:
@@ -376,12 +379,12 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
     for path in graph.cycles(known):
         if new & {*path}:
             raise ConfigurationError(
-                f"Circular dependency detected: {' -> '.join(path)}", hint="leave one of these dependencies out"
+                f"Circular dependency detected: {' -> '.join(path)}", hint="remove one of these dependencies"
             )
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Return the tasks of JSON lines; raise ``UsageError`` that names an invalid line."""
+    """Parse tasks from text with one JSON object per line; raise ``UsageError`` with the number of an invalid line."""
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -391,9 +394,11 @@ def read_lines(text: str) -> list[JsonObject]:
         try:
             value = jsontext.loads(line)
         except ValueError as error:
-            raise UsageError(f"line {number} is not JSON: {error}", hint='one task a line: {"title": "…"}') from None
+            raise UsageError(
+                f"line {number} is not JSON: {error}", hint='write one task per line: {"title": "…"}'
+            ) from None
         if not isinstance(value, dict):
-            raise UsageError(f"line {number} is not a JSON object", hint='one task a line: {"title": "…"}')
+            raise UsageError(f"line {number} is not a JSON object", hint='write one task per line: {"title": "…"}')
         found.append(value)
     return found
 
@@ -402,7 +407,10 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task; return its new record. ``completed`` is never set by hand: ``complete`` proves it."""
+    """Set members of a task and return its new record.
+
+    The status ``completed`` cannot be set manually: only ``complete`` sets it, with a proof.
+    """
     said_by = _speaker()
 
     def act(change: TaskListChange) -> JsonObject:
@@ -441,10 +449,10 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending, as if they had not been tried; return their ids.
+    """Make failed tasks pending with all their attempts, and return their ids.
 
-    ``failed``: all that have failed for good. All of them or none: ``UsageError`` and ``Refused`` name the first that
-    has not failed.
+    ``failed`` selects all tasks without remaining attempts. All named tasks are reset, or none: ``UsageError`` and
+    ``Refused`` mention the first task that is unknown or has not failed.
     """
 
     def act(change: TaskListChange) -> list[str]:
@@ -453,7 +461,7 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
             if task_id not in by_id:
                 raise UsageError(f"There is no task {task_id}", hint="harness status")
             if by_id[task_id].status != "failed":
-                raise Refused(f"{task_id} is {by_id[task_id].status}, and has not failed", hint="harness status")
+                raise Refused(f"{task_id} is {by_id[task_id].status}, not failed", hint="harness status")
         chosen = [
             each
             for each in change.state.tasks
@@ -470,16 +478,18 @@ def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) ->
 
     said_by = _speaker()
     if failed == bool(task_ids):
-        raise UsageError("Name the failed tasks, or --failed for all of them", hint="harness task reset --failed")
+        raise UsageError(
+            "Give the ids of failed tasks, or --failed for all of them", hint="harness task reset --failed"
+        )
     return store.change(act)
 
 
 _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI")
-"""Variables that clients set for the commands of their agents."""
+"""Environment variables that clients set for the commands of their agents."""
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Record in the ledger that a person takes a proof back; once, however often the change is tried."""
+    """Record in the ledger that the user withdrew a task's proof. Repeated calls write the line only once."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
@@ -496,12 +506,12 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return the caller for the log: ``command`` is a person, or an agent that hides what it is."""
+    """Return the caller's name for the log. ``command`` means the user, or an agent whose client is not recognized."""
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 
 def _open(task: records.Task) -> None:
-    """Open a task; if it waited for a person, restore the number of attempts made."""
+    """Make a task ready for another attempt. If it waited for the user, restore its number of attempts."""
     asked = records.json_object(task.raw.get("question")) or {}
     _unblock(task)
     if "attempts" in asked:
@@ -509,7 +519,7 @@ def _open(task: records.Task) -> None:
 
 
 def _unblock(task: records.Task) -> None:
-    """Remove what blocked the task."""
+    """Remove dependency errors and the open question from a task."""
     log = task.raw.get("error_log")
     kept = [each for each in log if not str(each).startswith("[DEPENDENCY]")] if isinstance(log, list) else []
     task.raw.update(completed_at=None, error_log=kept)
@@ -521,11 +531,11 @@ def _value(name: str, text: str) -> object:
     if kind is None:
         raise UsageError(f"{name} cannot be set", hint=f"one of: {', '.join(FIELDS)}")
     if name == "status" and text not in ("pending", "failed"):
-        raise UsageError(f"status cannot be set to {text!r}", hint="a task is completed by its validation alone")
+        raise UsageError(f"status cannot be set to {text!r}", hint="only a passing validation completes a task")
     if name == "priority" and text not in ("P0", "P1", "P2"):
         raise UsageError(f"priority {text!r} must be P0, P1 or P2", hint=f"harness task set {name}=P1")
     if name in _CHOICES and text not in ("", *_CHOICES[name]):
-        raise UsageError(f"{name} is {kind}, not {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
+        raise UsageError(f"{name} must be {kind}, got {text!r}", hint=f"harness task set ID {name}={_CHOICES[name][0]}")
     if name in ("depends_on", "validation.may_change"):
         return [each.strip() for each in text.split(",") if each.strip()]
     if kind == "number":
@@ -539,7 +549,7 @@ def _number(name: str, text: str) -> int | float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise UsageError(f"{name} is a number, not {text!r}", hint=f"{name}=3")
+        raise UsageError(f"{name} must be a number, got {text!r}", hint=f"{name}=3")
     return int(number) if number == int(number) else number
 
 

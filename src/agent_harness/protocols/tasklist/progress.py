@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 KINDS = ("INIT", "Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "STATS", "LOCK", "WARN")
 MAX_TEXT = 500
 BOUNCED = "given back: bounced"
-"""Text for a task that was proven in its workspace, and did not land."""
+"""Log text for a task that was proven in its workspace but not merged."""
 UNCOUNTED = ("CONFIG", "ENV_SETUP")
-"""Errors of these categories are not an outcome of an attempt."""
+"""Error categories that do not count as the outcome of an attempt."""
 
 _CONDENSED = ("Starting", "Completed", "ERROR", "CHECKPOINT", "ROLLBACK", "RECOVERY", "WARN")
 _NEVER_BEGUN = ("Circular dependency detected", "Blocked by failed")
@@ -31,7 +31,7 @@ _MAYBE_SECRET = ("=", ":", "-", "_", "AKIA", "AIza", "eyJ")
 
 
 class LogLine:
-    """Line of the log, parsed."""
+    """Parsed line of the log."""
 
     __slots__ = ("at", "category", "kind", "session", "task", "text")
 
@@ -60,7 +60,7 @@ def entry(
 ) -> str:
     """Return a log line without its newline: line ends escaped, secrets masked, text of at most 500 characters.
 
-    ``note`` ends the text with short words of the harness, which are neither masked nor cut.
+    ``note`` is a short harness text at the end of the line, neither masked nor truncated.
     """
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
@@ -87,13 +87,13 @@ def _one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return free text in quotation marks, with those within it escaped."""
+    """Return text in quotation marks, shortened if necessary, with inner quotation marks escaped."""
     short = text if len(text) <= MAX_TEXT - 50 else f"{text[: MAX_TEXT - 51]}…"
     return '"' + short.replace('"', '\\"') + '"'
 
 
 def parse(line: str) -> LogLine | None:
-    """Return the entry that a line holds from its start; ``None`` for any other text."""
+    """Parse a log line; return ``None`` for any other text."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -119,7 +119,7 @@ def parse(line: str) -> LogLine | None:
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
-    """Return (the text in the brackets at the start, True if there are any, the rest)."""
+    """Return (text in the leading brackets, True if there are brackets, rest of the text)."""
     if not text.startswith("["):
         return "", False, text
     inside, closed, rest = text[1:].partition("]")
@@ -127,14 +127,14 @@ def _bracketed(text: str) -> tuple[str, bool, str]:
 
 
 def tail(layout: TaskListLayout, count: int) -> list[str]:
-    """Return the last ``count`` lines that are not empty, oldest first."""
+    """Return the last ``count`` non-empty lines of the log, oldest first."""
     return journal.tail_lines(layout.progress, count)
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of attempts of a session with an outcome; several lines of one attempt count once.
+    """Return the number of a session's attempts with an outcome; several lines about one attempt count once.
 
-    Read backwards to the end of an earlier session, so that the cost does not grow with the log.
+    The log is read backwards to the end of an earlier session, so the cost does not grow with the log.
     """
     count = 0
     seen: set[str] = set()
@@ -152,7 +152,7 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if a line ends an attempt: not a message that a task was never begun, or about its needs."""
+    """Return True if a log line ends an attempt. Messages about tasks that were never started do not count."""
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -161,7 +161,7 @@ def is_outcome(found: LogLine) -> bool:
 
 
 def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
-    """Return the time of a task's last failure in the log, or None."""
+    """Return the time of a task's most recent failure in the log, or None."""
     for found in _backwards(layout):
         if found.kind == "ERROR" and found.task == task_id:
             return found.time
@@ -169,7 +169,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return how often proven work of each task did not land, since its last completion."""
+    """Return, by task, how often its proven work was not merged since its last completion."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -192,7 +192,7 @@ _ROUTINE = ("STATS", "LOCK", "CHECKPOINT")
 
 
 def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
-    """Yield the lines as rows of a log, the newest first."""
+    """Yield the log's lines as rows for a log view, newest first."""
     for found in _backwards(layout):
         level = "CRITICAL" if found.kind in _CRITICAL else "ROUTINE" if found.kind in _ROUTINE else "IMPORTANT"
         named = [f"[{each}]" for each in (found.task, found.category) if each]
@@ -209,20 +209,23 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return (time, text) of a line, or None."""
+    """Return the time and the text of a log line, or None for any other line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line among the last 200 lines, else the last line of all, cut to 220 characters."""
+    """Return the last STATS line among the last 200 log lines, or else the last line, cut to 220 characters."""
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return the last lines for an agent: the events of tasks, newest kept, without time and session of each."""
+    """Return recent log lines for an agent: only task events, without time and session, oldest first.
+
+    If there are too many characters, the oldest events are dropped.
+    """
     kept: list[str] = []
     room = characters
     for line in reversed(tail(layout, lines)):
@@ -238,5 +241,5 @@ def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 600
 
 
 def stats_text(stats: Mapping[str, int]) -> str:
-    """Return ``tasks_total=10 completed=7 …`` in the order of the protocol."""
+    """Format task counts as ``tasks_total=10 completed=7 …`` in the order given."""
     return " ".join(f"{name}={value}" for name, value in stats.items())

@@ -1,19 +1,19 @@
-"""Proofs by the harness itself, kept outside the project, where agents are not told to look.
+"""The harness's own proof records of a task list, stored outside the project, where agents are not told to look.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
-        proven.json              the tasks that the harness completed, and those of them that are only checked;
-                                 other completed ones are proven again
-        harness-tasks.json       a copy of the list as the harness wrote it last
-        proofs.jsonl             the check of each task that was added or corrected by a command; the last line counts
-        claims/ID.KEY.json       the check as it was when the task was claimed, and the files that have passed it
-        red-before.json          results of validations on the earlier code, by tree and command
-        installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
-        starts.jsonl             each start of an agent: ``supervision/dispatch.py``
-        verdicts.jsonl           the verdict on each claim, forever: ``session/ledger.py``
-        said.json                messages printed once per list
-        undo.json                an undo that is being carried out, until it is done
+      proven.json              the tasks that the harness completed, and which of them are only checked;
+                               other completed tasks are proven again
+      harness-tasks.json       a copy of the list as the harness last wrote it
+      proofs.jsonl             the check of each task that a command added or changed; the last line counts
+      claims/ID.KEY.json       the check of a task at its claim, and the files that have passed this check
+      red-before.json          results of validations on earlier code, by tree and command
+      installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
+      starts.jsonl             each start of an agent: ``supervision/dispatch.py``
+      verdicts.jsonl           the verdict on each claim, kept forever: ``session/ledger.py``
+      said.json                messages that are printed once per list
+      undo.json                an undo in progress
 
-A list that has no folder here yet, made by another program or moved here, is trusted as it is found. Source:
+A list without such a folder, created by another program or moved from elsewhere, is trusted as it is. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
 """
 
@@ -47,13 +47,13 @@ REVERSAL = "undo.json"
 
 
 class ProofChanged(ConfigurationError):
-    """Somebody changed the check of a task while it was in progress; category CONFIG."""
+    """Error of category CONFIG: the check of a task was changed while the task was in progress."""
 
     code = "proof_changed"
 
 
 class ClaimTerms:
-    """Conditions for the proof of a claim."""
+    """Settings under which the work of a claim is verified."""
 
     __slots__ = ("files", "isolation", "requires", "requires_red", "sandbox", "trust")
 
@@ -76,7 +76,7 @@ class ClaimTerms:
 
 
 class PassOnRecord:
-    """Validation that passed for the present claim."""
+    """Recorded pass of a validation for the present claim."""
 
     __slots__ = ("basis", "command", "grade", "red_before", "seconds", "trees", "where")
 
@@ -92,9 +92,9 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdicts; in the folder of the list if no folder outside can be written.
+    """Return the path of the verdict ledger; inside the list's folder if no folder outside is writable.
 
-    Without ``make``, for reading, nothing is created.
+    Without ``make``, for reading, no folder is created.
     """
     return os.path.join(_home(layout, make=make) or layout.logs, LEDGER)
 
@@ -106,19 +106,22 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the present step of an attempt, one per worker; ``None`` if no folder can be written."""
+    """Return the path of the file with a worker's present step; ``None`` if there is no state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the undo that is being carried out; ``None`` if no folder outside can be written."""
+    """Return the path of the file that describes an undo in progress; ``None`` if no folder outside is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the installed packages before an attempt, one per worker; by default only for reading."""
+    """Return the path of a worker's record of installed packages before an attempt, or None.
+
+    With ``make``, the folder is created for writing.
+    """
     home = _home(layout, make=True) if make else trusted_state.existing(layout.tasks, layout.root, writable=False)
     return os.path.join(home, f"installed-{safe_name(worker)}.json" if worker else "installed.json") if home else None
 
@@ -127,7 +130,7 @@ def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: b
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Trust the completed tasks of a list that is seen for the first time. Call it under the lock."""
+    """Trust the completed tasks of a list that the harness sees for the first time. Call this under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -135,9 +138,9 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 
 
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
-    """Record that the harness has completed a task; before the state does, under the lock.
+    """Record that the harness has completed a task. Call this under the lock, before the state is changed.
 
-    ``only`` is the reason if the task is not proven and merely checked: see ``verification/grade.py``.
+    ``only`` is the reason if the task is only checked and not proven; see ``verification/grade.py``.
     """
     adopt(layout, state)
     if home := _home(layout, make=False):
@@ -145,19 +148,19 @@ def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | Non
 
 
 def checked(layout: TaskListLayout) -> dict[str, str]:
-    """Return the tasks that are completed and not proven, each with its reason."""
+    """Return the completed tasks that are only checked and not proven, each with the reason."""
     home = _home(layout, make=False)
     return _checked(home) if home else {}
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """Return a warning if the records are not in their usual folder, as in a sandbox; they count only there."""
+    """Return a warning if the records cannot be stored in their usual folder, as in a sandbox, or None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
-    return f"{line} A session that can use it proves the task once more." if line else None
+    return f"{line} A session that can use that folder proves the task again." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the record: the task has to be proven again. Call it under the lock."""
+    """Delete the record of a task's proof, so that the task must be proven again. Call this under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -171,7 +174,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks that the harness has not completed; none for a list that it has not seen yet."""
+    """Return the completed tasks that were not completed by the harness; empty for a list without records."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -197,9 +200,9 @@ def _proven_record(home: str) -> JsonObject:
 
 
 def keep_list(layout: TaskListLayout) -> None:
-    """Copy the present list to where changes of the folder cannot remove it. Call it under the lock.
+    """Copy the present list to the folder outside the project. Call this under the lock.
 
-    If nothing can be written there, as in the sandbox of an agent, the copy stays as it was.
+    If that folder is not writable, as in an agent's sandbox, the copy stays as it was.
     """
     home = _home(layout, make=False)
     if not home:
@@ -214,7 +217,7 @@ def keep_list(layout: TaskListLayout) -> None:
 
 
 def kept_list(layout: TaskListLayout) -> State | None:
-    """Return the copy of the list; ``None`` if there is no whole one."""
+    """Return the state in the saved copy of the list; ``None`` if there is no valid copy."""
     from agent_harness.kernel import root
     from agent_harness.protocols.tasklist.records import State
 
@@ -228,17 +231,17 @@ def kept_list(layout: TaskListLayout) -> State | None:
 
 
 def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
-    """Record the checks of tasks that a command has added or corrected. Call it under the lock."""
+    """Record the checks of tasks that a command has added or changed. Call this under the lock."""
     if home := _home(layout, make=True):
         for task in tasks:
             journal.append(os.path.join(home, PROOFS), {"task": task.id, **_proof_of(task)})
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore the check that a task was claimed with, or added with.
+    """Restore the recorded check of a task: the check at its claim (``claimed``), or at its creation.
 
-    Return what was wrong, for the log. Under the lock. A task that no command has added is trusted as it is at its
-    first claim, or as it was ``found`` before; from then on its check is recorded.
+    Return a log message about the change, or None. Call this under the lock. The check of a task that no command added
+    is trusted as it is, or as it was ``found`` earlier, and is recorded from then on.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
@@ -247,19 +250,19 @@ def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonOb
     if not changed:
         return None
     now = _proof_of(task)
-    said = "; ".join(f"validation.{name} was changed in the file and is put back: {now[name]}" for name in changed)
+    said = "; ".join(f"validation.{name} was changed in the file; restored to: {now[name]}" for name in changed)
     return f"{said} (to change it: harness task set {task.id} validation.{changed[0]}=...)"
 
 
 def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
-    """Return the present check of each of the tasks."""
+    """Return the present check of each task, by task id."""
     return {task.id: _proof_of(task) for task in tasks}
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks, each with its recorded check, regardless of the file.
+    """Return copies of the tasks with their recorded checks, regardless of the present file.
 
-    Tasks that no command has added and nobody has claimed yet get the check that was ``found`` before.
+    A task without a record gets the check that was ``found`` earlier.
     """
     home, copies = _home(layout, make=False), [Task(each.copy()) for each in tasks]
     kept = {row.get("task"): row for row in journal.read(os.path.join(home, PROOFS))} if home else {}
@@ -269,7 +272,7 @@ def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, J
 
 
 def _restore(task: Task, kept: JsonObject) -> list[str]:
-    """Restore the recorded check of a task; return the names of the changed members."""
+    """Restore the recorded check of a task; return the names of the members that differed."""
     changed = [name for name, now in _proof_of(task).items() if name in kept and kept[name] != now]
     if not changed:
         return []
@@ -284,7 +287,7 @@ def _restore(task: Task, kept: JsonObject) -> list[str]:
 
 
 def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
-    """Return the check of a task by its file, and by its record."""
+    """Return the check commands of a task: the one in the file and the recorded one."""
     both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
     return [each for each in both if isinstance(each, str) and each.strip()]
 
@@ -299,7 +302,7 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last record of a task; one search for its name in the bytes, however long the list is."""
+    """Return the last recorded check of a task; empty if there is none. The file is searched as bytes, for speed."""
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -321,9 +324,9 @@ def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
 def begin(
     layout: TaskListLayout, state: State, task: Task, *, kept: JsonObject | None = None, base: object = None
 ) -> None:
-    """Record the check of a task that has just been claimed, and delete its earlier claims. Under the lock.
+    """Record the check of a newly claimed task, and delete the records of its earlier claims. Call this under the lock.
 
-    ``kept`` are the deciding files in a folder outside git; ``base`` is the commit of the state elsewhere.
+    ``kept`` contains the deciding files in a folder outside git; ``base`` is the baseline commit of other claims.
     """
     home = _home(layout, make=True)
     if not home:
@@ -341,7 +344,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy the record of a claim to the token that replaces its own. Under the lock."""
+    """Copy the record of a claim to the new token that replaces the claim's token. Call this under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -349,19 +352,19 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
-    """Raise ``ProofChanged`` if the validation is not the one that the task was claimed with."""
+    """Raise ``ProofChanged`` if the task's check differs from the check at its claim."""
     found = _claim_record(layout, task)
     for name, now in _proof_of(task).items():
         if name in found and found[name] != now:
             raise ProofChanged(
                 f"validation.{name} of {task.id} was changed while the task was in progress; it was: {found[name]}",
-                hint="it is put back; look at harness-progress.txt, then: harness resume",
+                hint="the check is restored; see harness-progress.txt, then: harness resume",
                 task_id=task.id,
             )
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """Return the terms at the claim, else the present ones."""
+    """Return the verification settings that were recorded at the task's claim, or else the present settings."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -375,9 +378,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's terms of the claim; return what was wrong, for the log. Under the lock.
+    """Restore the list's verification settings of the claim; return a log message, or None. Call this under the lock.
 
-    Only a person may change how proofs are verified, while no task is in progress.
+    Only the user may change these settings, while no task is in progress.
     """
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
@@ -387,25 +390,28 @@ def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | No
         return None
     given = (json_object(state.raw.get("session_config")) or {}) | {name: kept[name] for name in changed}
     state.raw["session_config"] = {name: value for name, value in given.items() if name != "sandbox" or value}
-    said = "; ".join(f"session_config.{name} was changed in the file and is put back: {kept[name]}" for name in changed)
-    return f"{said} (a person changes it while no task is in progress)"
+    said = "; ".join(f"session_config.{name} was changed in the file; restored to: {kept[name]}" for name in changed)
+    return f"{said} (change it yourself while no task is in progress)"
 
 
 def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
-    """Return the recorded ref and commit of the state at the claim, or None."""
+    """Return the recorded ref and commit of the baseline, or None."""
     found = _claim_record(layout, task)
     ref, base = found.get("base_ref"), found.get("base")
     return (ref, base) if isinstance(ref, str) and isinstance(base, str) else None
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of validation results on earlier code; ``None`` without a folder outside the project."""
+    """Return the path of the recorded validation results on earlier code; ``None`` if no folder outside is writable."""
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True once for each name and list: for messages printed once. False without a folder to remember it."""
+    """Return True for the first call with this name in a list, so that a message is printed only once.
+
+    Return False if no folder outside the project is writable.
+    """
     home = _home(layout, make=True)
     if not home:
         return False
@@ -417,12 +423,12 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record the files that have passed the validation, for this claim."""
+    """Record a passed validation, with the files that passed, for the present claim."""
     note_claim(layout, task, passed=record)
 
 
 def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
-    """Add members to the record of this claim, durably."""
+    """Add members to the stored record of the task's present claim."""
     home = _home(layout, make=True)
     if home:
         known = _claim_record(layout, task)
@@ -431,7 +437,9 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return a member that ``note_claim`` added, also for the claim that this one was taken over from; else empty."""
+    """Return a member that ``note_claim`` added to this claim, or to the claim that it was taken over from; else
+    empty.
+    """
     return json_object(_claim_record(layout, task).get(name)) or {}
 
 
@@ -442,7 +450,9 @@ def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the record of the claim, also in an agent's sandbox, where it is read-only; follow no links."""
+    """Return the record of the present claim, which is readable even in an agent's sandbox; follow no symbolic
+    links.
+    """
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):
         return {}

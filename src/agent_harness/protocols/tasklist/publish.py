@@ -1,10 +1,10 @@
-"""Push target of a task list's landings: a person's setting, which an agent's change of the list does not affect.
+"""Push target for merged work of a task list. It is set by the user and unaffected by an agent's edits of the list.
 
-    session_config.parallel.push   REMOTE, or REMOTE/BRANCH; by default the name of the landing's own branch
-    parallel/push.json             the same, outside the project, during a run
+session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
+parallel/push.json             a copy of the setting outside the project, during a run
 
-A remote is one that the repository has: a list cannot name an address. The setting at the start of the run counts; a
-run that continues a killed one has its setting, regardless of the list. SC-39.
+REMOTE must be the name of an existing remote of the repository, not an address. The setting at the start of the run
+counts. A run that continues a killed run keeps that run's setting, regardless of the list. SC-39.
 """
 
 import os
@@ -22,7 +22,7 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the setting of a run that was killed; else record the present one, before any agent is started."""
+    """Restore the push setting of a killed run, or record the present one. Call this before any agent is started."""
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -33,13 +33,13 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
         change.state.raw["session_config"] = config
         told = _given(change.state)
         change.note(
-            "WARN", f"session_config.parallel.push is {told} as when the run began that was killed; set it anew later"
+            "WARN", f"session_config.parallel.push is {told} again, as in the killed run; change it after this run"
         )
         change.touch()
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return ``session_config`` of the list, with the push target at the start of a killed run."""
+    """Return the list's ``session_config``, with the push target of the killed run if one is recorded."""
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -48,23 +48,23 @@ def config_of_run(folder: str, state: State) -> JsonObject:
 
 
 def forget(folder: str) -> None:
-    """Delete the record at the end of the run: the next one has the list's setting of that time."""
+    """Delete the recorded push setting at the end of the run, so that the next run uses the list's setting."""
     files.unlink(os.path.join(folder, FILE))
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore ``session_config`` of the start of the run: changes are made between two runs."""
+    """Restore ``session_config`` as it was at the start of the run, because it may only be changed between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
-        change.note("WARN", "session_config was changed while agents worked, and is put back")
+        change.note("WARN", "session_config was changed while agents were working; restored")
         change.touch()
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the push target of landings on ``branch``; None if it is not checked out: its owner pushes another branch.
+    """Return the push target for work merged to ``branch``; None if there is none or another branch is checked out.
 
-    Raise ``ConfigurationError`` for a text that names no remote of the repository, or no branch; the record in the
-    run's ``folder`` is then deleted.
+    Raise ``ConfigurationError``, and delete the record in the run's ``folder``, if the setting contains no existing
+    remote or no valid branch name.
     """
     if push is None or branch != git.branch():
         return None
@@ -75,10 +75,10 @@ def target_of(git: Git, push: str | None, branch: str, folder: str | None = None
     name = push[len(remote) + 1 :] if remote else ""
     there = f"refs/heads/{name}" if name else branch
     if remote is None or push.endswith("/") or not git.ok("check-ref-format", there):
-        told = f"session_config.parallel.push is {push!r}, and must be REMOTE or REMOTE/BRANCH"
+        told = f"session_config.parallel.push must be REMOTE or REMOTE/BRANCH, got {push!r}"
         if folder:
             forget(folder)
-        known = f" of: {', '.join(remotes)}" if remotes else "; this repository has no remote"
+        known = f"; the remotes are: {', '.join(remotes)}" if remotes else "; this repository has no remote"
         raise ConfigurationError(told + known, hint="git remote -v")
     return PushTarget(remote=remote, branch=there, recorded=recorded)
 

@@ -1,4 +1,4 @@
-"""Records of a task list for views, in the words of all protocols.
+"""Records of a task list for views, in the value types of all protocols.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -25,7 +25,7 @@ __all__ = ["TaskListSource", "asked_questions"]
 
 
 class TaskListSource:
-    """Records of one list."""
+    """Source of one task list's records for views."""
 
     kind: Kind = "tasklist"
 
@@ -34,26 +34,26 @@ class TaskListSource:
         self._layout = layout
 
     def home(self) -> str | None:
-        """Return the list's state folder outside the list, or None."""
+        """Return the list's state folder outside the project, or None."""
         return trusted_state.existing(self._layout.tasks, self._layout.root)
 
     def now(self) -> Sequence[Now]:
-        """Return the present step of each session in that folder."""
+        """Return the present step of each session of the list."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return the progress of a live run with several agents, or None."""
+        """Describe the progress of a live run with several agents in a few words; None without such a run."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
-        """Return the files of the state part."""
+        """Return the paths of the files from which ``state`` is read."""
         home = self.home()
         held = [] if self.several() else [self._layout.parallel]  # a running run writes it all the time
         kept = [os.path.join(home, name) for name in (proven.PROVEN, needs.LAST_RUN)] if home else []
         return [self._layout.tasks, self._layout.pause, *held, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the tasks, completed only if the harness has proven them; a halt is a question."""
+        """Return the tasks and questions of the list. A task counts as completed only if the harness has proven it."""
         layout = self._layout
         state = read(os.path.basename(layout.tasks), lambda: store.read(layout), State({"tasks": []}))
         unproven = {task.id for task in proven.unproven(layout, state)}
@@ -73,21 +73,21 @@ class TaskListSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the one history of attempts."""
+        """Return the paths of the files that contain the history of attempts; here there is only one."""
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the attempts with those of these rows; each row is an attempt that has ended."""
+        """Return the earlier attempts plus one for each of these rows; each row describes an attempt that has ended."""
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return a pattern for the recordings, one for each attempt of `harness run`."""
+        """Return a glob pattern for the recordings of attempts; `harness run` makes one for each attempt."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
 
 
-BY_HAND = "it was set to failed by hand; the next run tries it again"
+BY_HAND = "it was set to failed manually; the next run retries it"
 
 
 def _item(task: Task, unproven: set[str], checked: Mapping[str, str], state: State, root: str) -> Item:
@@ -132,7 +132,7 @@ def _next(task_id: str, word: str, waits: Sequence[str], proof: str | None) -> s
 
 
 def asked_questions(state: State) -> tuple[AskedQuestion, ...]:
-    """Return the halt, and the questions about single tasks, as they are shown."""
+    """Return the halt and the questions about single tasks, formatted for display."""
     own = tuple(
         AskedQuestion(
             kind=str(task.question.get("kind")),
@@ -175,9 +175,9 @@ def _attempt(row: JsonObject) -> PastSession:
 
 
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the agent's transcript of the last attempt at this task, or None; links are not followed.
+    """Return the path of the agent's transcript of a task's last attempt, or None. Symbolic links are not followed.
 
-    ``workspace`` is the folder of a running attempt, if several agents work.
+    ``workspace`` is the folder of a running attempt if several agents are running.
     """
     import re
 

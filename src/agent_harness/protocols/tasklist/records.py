@@ -1,7 +1,7 @@
-"""Content of ``harness-tasks.json``, read safely for any content.
+"""Content of ``harness-tasks.json`` as records that can be read without errors, whatever the file contains.
 
-The objects here are views: the dictionaries below them are written again, so that unknown members and entries that are
-not objects stay unchanged. Source: ``tasklist.md`` 1.1.
+The records are views of the underlying dictionaries. The same dictionaries are written back, so unknown members and
+entries that are not objects stay unchanged. Source: ``tasklist.md`` 1.1.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
-"""Command to fill an empty list."""
+"""Command that adds a task, suggested for an empty list."""
 CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
-"""Kinds of failure of an attempt at a task. ``tasklist.md`` 12.1."""
+"""Categories of failed attempts (``tasklist.md`` 12.1)."""
 
 DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3
 WORKTREE, IN_PLACE = "worktree", "in_place"
-"""Places of a validation: a checkout of the candidate commit, or the folder as it is."""
+"""Settings for where a validation runs: in a checkout of the candidate commit, or in the folder as it is."""
 DEFAULT_MAX_TASKS = 20
 DEFAULT_MAX_SESSIONS = 50
 KNOWN_MEMBERS = frozenset(
@@ -42,18 +42,18 @@ KNOWN_MEMBERS = frozenset(
         "question",
     )
 )
-"""Members of a task that the protocol knows."""
+"""Members of a task that belong to the task format."""
 BROKEN = "broken"
-"""Kind of question about a completed task that does not pass any more."""
+"""Kind of question about a completed task that no longer passes."""
 PROVEN, CHECKED, ACCEPT, ASK = "proven", "checked", "accept", "ask"
-"""Demands on a completion; handling of a task that was done before anybody worked on it."""
+"""Grades that a task can require, and the settings for a task whose check passes without a change."""
 STATUSES = ("pending", "in_progress", "completed", "failed")
 _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
 
 
 def whole(value: object, default: int) -> int:
-    """Return a whole number that is not negative; the default for anything else."""
+    """Return the value as a non-negative integer; return the default if the value is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     try:
@@ -63,7 +63,7 @@ def whole(value: object, default: int) -> int:
 
 
 def real(value: object) -> float | None:
-    """Return a usable number; ``None`` for anything else."""
+    """Return the value as a finite float; ``None`` for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
@@ -76,17 +76,17 @@ def _copied(value: object) -> object:
 
 
 def json_object(value: object) -> JsonObject | None:
-    """Return the value if it is an object, else None."""
+    """Return the value if it is a JSON object, else None."""
     return value if isinstance(value, dict) else None
 
 
 def texts(value: object) -> list[str]:
-    """Return the texts of a list; none if it is not a list."""
+    """Return the strings of a list; an empty list if the value is not a list."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 class FinishedStep:
-    """Finished step of an attempt."""
+    """Recorded checkpoint: a finished step of an attempt."""
 
     __slots__ = ("attempt", "record", "step")
 
@@ -96,12 +96,12 @@ class FinishedStep:
         self.attempt = record.get("attempt")
 
     def is_of(self, attempt: int) -> bool:
-        """Return True if it belongs to the present attempt, or names no attempt."""
+        """Return True if the step belongs to this attempt, or if its attempt is not recorded."""
         return self.attempt in (None, attempt)
 
 
 class Task:
-    """Task of the list. Reading never fails; a malformed member reads as absent, and ``State.findings`` reports it."""
+    """Task of the list. A malformed member counts as absent when read, and is reported by ``State.findings``."""
 
     __slots__ = ("raw",)
 
@@ -112,7 +112,7 @@ class Task:
         return f"Task({self.id!r}, {self.status!r})"
 
     def copy(self) -> JsonObject:
-        """Return a deep copy of its record."""
+        """Return a deep copy of the task's record."""
         return _copied(self.raw)  # type: ignore[return-value]
 
     def _text(self, name: str) -> str | None:
@@ -124,22 +124,22 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Id; empty if the task has none."""
+        """Task id; empty if the task has none."""
         return self._text("id") or ""
 
     @property
     def title(self) -> str:
-        """Title on one line."""
+        """Task title on one line, or else the task's description."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
     def asked(self) -> str:
-        """Text of title and description."""
+        """Text of the task's title and description together."""
         return " ".join(filter(None, (self._text("title"), self._text("description"))))
 
     @property
     def status(self) -> str:
-        """One of the four; a missing one is ``pending``, an unknown one stays as it is written."""
+        """Task status as written in the file; ``pending`` if it is missing."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -149,14 +149,14 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """0 for P0 to 2 for P2, 3 for everything else."""
+        """Priority as a number: 0 for P0 to 2 for P2, 3 for everything else."""
         return _RANKS.get(self.priority or "", _LAST_RANK)
 
     @property
     def depends_on(self) -> list[str] | None:
-        """Ids, as written; ``None`` if this is neither a list nor absent.
+        """Ids of the tasks that this task depends on; ``None`` if the member is not a list.
 
-        An entry that is not text is an unknown id.
+        An entry that is not a string is treated as an unknown id.
         """
         found = self.raw.get("depends_on")
         if found is None:
@@ -165,12 +165,14 @@ class Task:
 
     @property
     def attempts(self) -> int:
-        """Number of finished attempts."""
+        """Number of finished attempts, as written in the file."""
         return whole(self.raw.get("attempts"), 0)
 
     @property
     def attempts_made(self) -> int:
-        """The same as they are shown: what waits for a person has none left in the file, however many were made."""
+        """Number of attempts really made, for display. While a task waits for the user, the file counts all as used
+        up.
+        """
         return whole((self.question or {}).get("attempts"), self.attempts)
 
     @property
@@ -190,48 +192,50 @@ class Task:
 
     @property
     def may_change(self) -> list[str]:
-        """Patterns of files that the task may change although its validation names or loads them."""
+        """Patterns of files that the task may change although its check mentions or loads these files."""
         return [each for each in texts(self._object("validation").get("may_change")) if each]
 
     @property
     def requires(self) -> str | None:
-        """``proven`` or ``checked`` if the task says which; else the list decides."""
+        """Grade that the task requires, ``proven`` or ``checked``; None if the list's setting decides."""
         found = self._object("validation").get("requires")
         return found if found in (PROVEN, CHECKED) else None
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if a person has said beforehand that the task may be done already."""
+        """True if the user has allowed in advance that the task may already be done without a change."""
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """Question for a person about this task alone: its ``kind``, its ``message`` and the ``attempts`` made."""
+        """Question to the user about this task: its ``kind``, its ``message`` and the ``attempts`` made; None without
+        one.
+        """
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
     @property
     def proof(self) -> JsonObject:
-        """Proof of the completed task: ``where`` and ``red_before``."""
+        """Facts about the proof of a completed task: ``where`` and ``red_before``."""
         return self._object("proof")
 
     @property
     def worktree(self) -> str | None:
-        """Work tree that it was claimed in, as ``layout.written`` writes it."""
+        """Work tree in which the task was claimed, in the form written by ``layout.written``."""
         return self._text("worktree")
 
     @property
     def claimed_process(self) -> object:
-        """Program that the session of the claim runs in, as ``Owner`` writes it."""
+        """Process in which the claim's session runs, in the form written by ``Owner``."""
         return self.raw.get("claimed_process")
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """Run with several agents that has the claim: its ``workers``; ``None`` for any other claim."""
+        """Parallel run that claimed the task, with its ``workers``; ``None`` for any other claim."""
         return json_object(self.raw.get("claimed_run"))
 
     @property
     def last_owner(self) -> str | None:
-        """Owner of the claim whose outcome was recorded last."""
+        """Owner of the most recent claim whose outcome was recorded."""
         return self._text("last_owner")
 
     @property
@@ -240,7 +244,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """Members unknown to the protocol: notes for the agent or person who works on the task."""
+        """Members that are not part of the task format: notes for whoever works on the task."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
@@ -259,7 +263,7 @@ class Task:
 
     @property
     def checkpoints_of_attempt(self) -> list[FinishedStep]:
-        """Checkpoints of the present attempt."""
+        """Checkpoints that were recorded during the present attempt."""
         return [each for each in self.checkpoints if each.is_of(self.attempts + 1)]
 
     @property
@@ -272,7 +276,7 @@ class Task:
 
     @property
     def last_claim_token(self) -> str | None:
-        """Token of the claim whose outcome was recorded last."""
+        """Token of the most recent claim whose outcome was recorded."""
         return self._text("last_claim_token")
 
     @property
@@ -285,7 +289,7 @@ class Task:
 
     @property
     def lease(self) -> Lease | None:
-        """Claim as a lease; ``None`` if its end is missing or unreadable."""
+        """The claim as a lease; ``None`` if its expiry time is missing or unreadable."""
         ends = self.lease_expires_at
         if ends is None:
             return None
@@ -317,20 +321,22 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if it failed only for a failed dependency: eligible again once all dependencies are completed."""
+        """True if the task failed only because a dependency failed. It becomes eligible once all dependencies are
+        completed.
+        """
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
-        """True if it failed, and is never tried again: no attempts left, or a dependency is the reason."""
+        """True if the task has failed and is not retried: no attempts are left, or a dependency is the reason."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
 
 
 class ListMistake:
-    """Mistake in the file that a person must fix: category CONFIG."""
+    """Mistake in the task list file that the user must correct (category CONFIG)."""
 
     __slots__ = ("field", "message", "task_id")
 
@@ -340,12 +346,12 @@ class ListMistake:
         self.message = message
 
     def as_json(self) -> JsonObject:
-        """Return the members of the JSON record."""
+        """Return the mistake as a JSON object."""
         return {"category": "CONFIG", "task_id": self.task_id, "field": self.field, "message": self.message}
 
 
 class SessionLease:
-    """Session lease of exclusive mode; a lease without a readable end has ended."""
+    """Session lease of exclusive mode. A lease without a readable expiry time counts as expired."""
 
     __slots__ = ("ends", "owner", "process", "record", "renewed")
 
@@ -358,7 +364,7 @@ class SessionLease:
 
 
 class SessionConfig:
-    """``session_config`` of the state; a malformed member reads as its default."""
+    """``session_config`` of the state; a malformed member is read as its default."""
 
     __slots__ = (
         "concurrent",
@@ -407,7 +413,7 @@ class SessionConfig:
 
 
 class State:
-    """Content of the whole file. Raise ``StateDamaged`` if ``tasks`` is not a list."""
+    """Content of the whole task list file. Raise ``StateDamaged`` if ``tasks`` is not a list."""
 
     __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
@@ -422,13 +428,16 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a state whose tasks can get other members without changing this one; member contents are shared."""
+        """Return a copy of the state whose tasks can get new member values without changing the original.
+
+        The copy is shallow: nested values are shared.
+        """
         tasks = [{**each} if isinstance(each, dict) else each for each in self.raw["tasks"]]
         return State({**self.raw, "tasks": tasks})
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """Tasks by id; the first of those that share one."""
+        """Mapping from id to task. If several tasks have the same id, it contains the first."""
         if self._by_id is None:
             self._by_id = {}
             for task in self.tasks:
@@ -453,22 +462,22 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Reason why everything stopped for a person; ``None`` without a halt."""
+        """Reason why all work is halted until the user acts; ``None`` if the list is not halted."""
         return json_object(self.raw.get("halt"))
 
     @property
     def session(self) -> SessionLease | None:
-        """Session lease of exclusive mode, or None."""
+        """Session lease, used in exclusive mode, or None."""
         found = self.raw.get("session")
         return SessionLease(found) if isinstance(found, dict) else None
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """Running sessions of a concurrent list, by worker."""
+        """Running sessions by worker, used in concurrent mode."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:
-        """Return the mistakes: missing or duplicate ids, malformed or unknown dependencies, unknown statuses."""
+        """Return the mistakes in the list: missing or duplicate ids, invalid dependencies and unknown statuses."""
         if self._findings is None:
             self._findings = [*self._id_findings(), *self._other_findings()]
         return self._findings

@@ -1,8 +1,8 @@
-"""Recovery after an interruption: one table for a task in progress, and the backup for a damaged state file.
+"""Recovery after an interruption: a decision table for tasks in progress, and the backup for a damaged state file.
 
-The backup is one write old, so a task that was just claimed or finished looks older in it than it is; the log has the
-rest. The log is not trusted blindly: a completion is proven again, a claim gets the lease it would have had. Source:
-``tasklist.md`` 8, 12.
+The backup is one write behind the state. So a task that was just claimed or finished has an older status in the backup,
+and the log supplies the rest. The log is not trusted blindly: a completion is proven again, and a claim gets its
+original lease. Source: ``tasklist.md`` 8, 12.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the table: the findings (``None``: either), the step, and the reason."""
+    """Row of the recovery table: the expected findings (``None`` means either), the step and the reason."""
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -41,20 +41,25 @@ class RecoveryRow:
 ROWS: Sequence[RecoveryRow] = (
     RecoveryRow(False, False, False, "fail", "No progress detected"),
     RecoveryRow(
-        False, False, True, "resume", "the task has checkpoints but no changed files, so the agent must compare"
+        False,
+        False,
+        True,
+        "resume",
+        "checkpoints are recorded, but the files are unchanged: the agent must compare them",
     ),
     RecoveryRow(False, True, None, "validate", "the task has commits"),
     RecoveryRow(True, False, None, "validate", "the task has uncommitted changes"),
     RecoveryRow(True, True, None, "validate", "the task has commits and uncommitted changes"),
 )
-"""``validate``: a pass completes the task, with what is uncommitted in a commit; anything else rolls back and fails it.
+"""Recovery table. ``validate`` runs the check: a pass commits the work and completes the task, else the task fails.
 
-``fail``: failed as SESSION_TIMEOUT. ``resume``: only the agent can judge; it decides ``resume`` or ``fail``.
+A failed task's work is rolled back. ``fail`` fails the task as SESSION_TIMEOUT. ``resume`` means that only the agent
+can judge: it decides ``resume`` or ``fail``.
 """
 
 
 def row_for(*, uncommitted: bool, commits: bool, checkpoints: bool) -> RecoveryRow:
-    """Return the matching row of the table."""
+    """Return the row of the recovery table that matches these findings."""
     return next(
         row
         for row in ROWS
@@ -68,9 +73,10 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 
 
 def restore_if_needed(worker: Worker) -> JsonObject | None:
-    """Replace a damaged state by the backup; ``None`` if the state is whole.
+    """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
 
-    The damaged file is kept. Raise ``StateDamaged`` if there is no valid backup; the log says so once.
+    The damaged file is kept under another name. Raise ``StateDamaged`` if there is no valid backup; this is logged
+    once.
     """
     if _damage(worker) is None:
         return None
@@ -84,7 +90,7 @@ def restore_if_needed(worker: Worker) -> JsonObject | None:
 
 
 def _damage(worker: Worker) -> str | None:
-    """Return the defect of the state, ``None`` if it is whole."""
+    """Return the reason why the state cannot be read, or ``None`` if it can."""
     try:
         worker.store.read()
     except StateDamaged as error:
@@ -93,12 +99,12 @@ def _damage(worker: Worker) -> str | None:
 
 
 def _put_back(worker: Worker) -> tuple[str | None, str]:
-    """Restore the list; return the new name of the damaged file, and the source of the restored one."""
+    """Restore the list; return the new name of the damaged file and the name of the restored source."""
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(worker.layout):
         return files.restore(worker.layout.tasks), ".bak"
     if copy := store.copy_of(worker.layout):
-        return put_in_place(worker.layout.tasks, copy), "the copy outside of the folder"
+        return put_in_place(worker.layout.tasks, copy), "the copy outside the folder"
     line = progress.entry("ERROR", 0, category="ENV_SETUP", text=lost)
     last = progress.tail(worker.layout, 1)
     if not last or not last[0].endswith(line.partition("] ")[2]):
@@ -107,7 +113,7 @@ def _put_back(worker: Worker) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list; return the new name of the earlier file, ``None`` if there was none."""
+    """Write a state as the list; return the new path of the replaced file, or ``None`` if there was none."""
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -129,7 +135,7 @@ def _replay(worker: Worker, reason: str, source: str) -> Callable[[TaskListChang
 
 
 def _last_words(worker: Worker) -> dict[str, LogLine]:
-    """Return the last line about each task that shows its state."""
+    """Return, for each task, the last log line that shows the task's status."""
     found: dict[str, LogLine] = {}
     for line in journal.backwards(worker.layout.progress):
         entry = progress.parse(line)
@@ -155,13 +161,13 @@ def _catch_up(task: Task, said: LogLine, change: TaskListChange) -> bool:
 
 
 def _is_later(task: Task, said: LogLine) -> bool:
-    """Return True if the line is younger than the failure in the backup."""
+    """Return True if the log line is not older than the failure recorded in the backup."""
     known, at = task.failed_at, said.time
     return known is None or at is None or clock.timestamp(at) >= clock.timestamp(known)
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """Set the commit of a Starting line, for the recovery to check."""
+    """Copy the base commit from a "Starting" log line to the task, so that the recovery can check it."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

@@ -1,6 +1,7 @@
-"""``harness run``: a session in which an agent works on task after task until something ends it; ``harness drive``.
+"""``harness run``: a session in which an agent works on one task after another until a stop condition; ``harness
+drive``.
 
-Source: ``tasklist.md`` 12.2 (the reasons are its stopping conditions), 13.3.
+Source: ``tasklist.md`` 12.2 (the stop conditions), 13.3.
 """
 
 import os
@@ -48,21 +49,21 @@ PAUSE_SECONDS = 2.0
 MAX_MINUTES = 60.0
 MAX_COST_USD = 10.0
 LOST_TIMES = 2
-"""A task that was lost this often is not begun again: another program writes the list behind the harness."""
+"""Number of lost claims on one task after which the run ends, because another program is writing the list."""
 
 
 TRY_AGAIN = "To retry them: harness task reset --failed (or: harness task reset ID ...)"
 LOOK_FIRST = "harness doctor  # then: harness run"
 ALIKE_TIMES = 3
-"""An agent that ends with the same error so often in a row is broken itself, not a task.
+"""Number of consecutive identical agent errors after which the run ends, because the agent itself is broken.
 
-If it had begun to work, more than one task is needed for that: a single task may be the cause.
+If the agent had begun to work, the errors must concern more than one task, since a single task may be the cause.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ending:
-    """End of the run, with its exit code."""
+    """Reason for the end of the run, with its exit code and message."""
 
     reason: str
     exit_code: int
@@ -71,7 +72,7 @@ class _Ending:
 
 
 def own_worker(worker: Worker) -> Worker:
-    """Return the same worker, with a session that ends with this process."""
+    """Return a copy of the worker whose session ends with this process."""
     me = owner.current()
     return Worker.open(
         worker.layout,
@@ -86,7 +87,10 @@ def own_worker(worker: Worker) -> Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """Run with one attempt of one slot, beside other slots; another process makes the next attempt."""
+    """Description of the parallel run that a single attempt in one slot belongs to.
+
+    Another process makes the slot's next attempt.
+    """
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
     is_closed_later: bool  # the end of the whole run closes the records: ``environment_inventory.close``
@@ -106,13 +110,13 @@ def run(
     elsewhere: Callable[[float], float] | None = None,
     part: PartOfRun | None = None,
 ) -> JsonObject:
-    """Work off the list with an agent; return the attempts, the reason of the end and the ``exit_code``.
+    """Run agents on the list's tasks; return the attempts, the reason for the end and the ``exit_code``.
 
-    ``counts``, ``begin`` and ``elsewhere`` are those of ``AttemptTerms``; ``part`` names the run that this is a part
-    of. ``max_tasks`` bounds the attempts, ``max_minutes`` each of them, ``max_cost_usd`` the whole run. A refusal of
-    the provider does not count as an attempt: another agent takes over, or the run waits, or it ends, by the
-    dispatcher's policy. Ctrl-C gives the present task back with its work in a rescue, and ends the session. Raise the
-    errors of ``sessions.start``.
+    ``counts``, ``begin`` and ``elsewhere`` are described in ``AttemptTerms``. ``part`` describes the parallel run that
+    this run belongs to. ``max_tasks`` limits the attempts, ``max_minutes`` each attempt, and ``max_cost_usd`` the whole
+    run. If the provider refuses an agent, this does not count as an attempt: another agent takes over, or the run waits
+    or ends, as the dispatcher's policy says. Ctrl-C releases the present task, keeps its work in a rescue, and ends the
+    session. Raise the exceptions of ``sessions.start``.
     """
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     worker = own_worker(worker)
@@ -127,7 +131,7 @@ def run(
                 "Make a first one: git commit --allow-empty -m Begin"
             )
         for task_id in status.note_killed(worker.layout):
-            say(f"{task_id}: its attempt was killed; the agent's use until then is in the costs")
+            say(f"{task_id}: its attempt was killed; the agent's usage until then is included in the costs")
         for found in begun["recovered"]:
             word = f", {found['grade']}" if found.get("grade") else ""
             say(f"{found['task_id']}: {found['action']}{word} ({found.get('reason') or 'it was interrupted'})")
@@ -174,7 +178,10 @@ def run(
 
 
 def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Return the ending, after the completed tasks were checked again; the last one's own proof was run on all work."""
+    """Check the completed tasks again, and return the run's result, changed if a task is broken.
+
+    The last task's own proof has already run with all the work.
+    """
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
         return ending
@@ -192,9 +199,9 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if needed and allowed; the ending if there is none.
+    """Return the agent for the next task, after a wait if necessary, or the run's result if no agent is available.
 
-    Without a task there is no wait: the next claim raises the reason.
+    If there is no task, do not wait: the next claim raises the reason.
     """
     while _has_task(worker):
         try:
@@ -221,7 +228,9 @@ def _has_task(worker: Worker) -> bool:
 
 
 class _Present:
-    """Callback to call often during a wait: returns True if a stop was requested. Keeps the session lease meanwhile."""
+    """Callback for frequent calls during a wait. It renews the session lease, and returns True if a stop was
+    requested.
+    """
 
     def __init__(self, worker: Worker, terms: AttemptTerms) -> None:
         self._worker = worker
@@ -262,23 +271,25 @@ def _before_next(
     if max_tasks is not None and len(tried) >= max_tasks:
         return _used_up(tried, max_tasks)
     if used.budget_usd() >= terms.max_cost_usd:
-        message = f"${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} are spent."
+        message = f"The budget is used up: ${used.budget_usd():.2f} of ${terms.max_cost_usd:.2f} spent."
         return _Ending(reason="budget", exit_code=9, message=message)
     return None
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the ending if the provider refused an agent that the caller has chosen, or None."""
+    """Return the run's result if the provider refused an agent that the caller selected, or None."""
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the ending if the last attempts failed alike, which a further one would not change; or None."""
+    """Return the run's result if the last attempts failed in the same way, so that another would not help, or None."""
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
-        message = f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check what writes harness-tasks.json."
+        message = (
+            f"{lost[-1]} was lost to another owner {LOST_TIMES} times; check which program writes harness-tasks.json."
+        )
         return _Ending(reason="lost", exit_code=3, message=message)
     last = made[-ALIKE_TIMES:]
     if len(last) < ALIKE_TIMES:
@@ -286,14 +297,14 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
     message = ""
     if _are_alike([each.failed_at_once for each in last]):
         said = last[-1].failed_at_once
-        message = f"The agent ended {ALIKE_TIMES} times at once with the same error, and no attempt counts: {said}"
+        message = f"The agent failed immediately {ALIKE_TIMES} times with the same error; no attempt counts: {said}"
     elif _are_alike([each.agent_error for each in last]) and len({each.task_id for each in last}) > 1:
-        message = f"The agent ended with the same error in {ALIKE_TIMES} attempts in a row: {last[-1].agent_error}"
+        message = f"The agent ended with the same error in {ALIKE_TIMES} consecutive attempts: {last[-1].agent_error}"
     return _Ending(reason=needs.AGENT_FAILS, exit_code=1, message=message, hint=LOOK_FIRST) if message else None
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are the same, except words with digits: the name of a request, a process, a time."""
+    """Return True if all texts are equal apart from words with digits, such as request ids, process ids and times."""
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -305,7 +316,7 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the ending after the last allowed attempt: exit code 1 unless each started task was completed."""
+    """Return the run's result after the last allowed attempt: exit code 1 unless each attempted task was completed."""
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -315,7 +326,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claim and attempt one task; return the ending if there is none."""
+    """Claim one task and attempt it; return the attempt, or the run's result if no task can be claimed."""
     try:
         with terms.stop.held():
             claimed = claim.claim(worker)
@@ -332,7 +343,7 @@ def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tup
         with suppress(HarnessError):  # its claim may be over already
             verbs.release(worker, task.id, error.message)
         if isinstance(error, StartsUsedUp):
-            told = f"{error.message} harness resume agrees"
+            told = f"{error.message} To continue: harness resume"
             worker.store.change(lambda change: change.halt("TASK_EXEC", told, task.id))
         return None, _ending_by(error)
     finally:
@@ -346,7 +357,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
-    """Return why nothing is left to claim; ``None`` if an unproven completion was reopened, and is work again."""
+    """Return why no task can be claimed; ``None`` if an unproven completed task was just reopened."""
     reopened = [each["task_id"] for each in recover.confirm(worker) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -358,7 +369,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
     if not failed and not asked:
         return _Ending(reason="done", exit_code=0, message="Every task is completed.")
     if not failed:
-        message = f"Nothing is left to do but for a person, who decides about {', '.join(asked)}."
+        message = f"Nothing is left to do except your decision about {', '.join(asked)}."
         return _Ending(reason="question", exit_code=3, message=message, hint="harness status")
     person = f", and you decide about {', '.join(asked)}" if asked else ""
     message = f"Nothing is left to do; {failed} failed for good{person}. {TRY_AGAIN}"
@@ -366,7 +377,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
 
 
 def next_command(worker: Worker) -> str:
-    """Return the command for a person after the run."""
+    """Return the command that the user should type after the run."""
     state = worker.store.read()
     rests = bool(state.halt or worker.store.paused())
     is_over = state.tasks and not selection.work_left(state)
@@ -399,10 +410,10 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Run the command in this terminal repeatedly; return the reason of the end, the starts, and the ``exit_code``.
+    """Run a client command in this terminal repeatedly; return the number of starts, a message and the ``exit_code``.
 
-    The client has the terminal and this process's environment, with ``HARNESS_STATE_ROOT`` for its hooks. It is not
-    started while its account is known to be refused, or without a free slot.
+    The client uses the terminal and this process's environment, plus ``HARNESS_STATE_ROOT`` for its hooks. It is not
+    started while its account is known to be refused, or while no slot is free.
     """
     worker.store.activate()
     dispatcher = _dispatcher_of(worker, command, say, countdown)
@@ -444,14 +455,14 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
     if state.sessions_used_up:
         return 9, "max_sessions is reached."
     if idle >= IDLE_STARTS:
-        return 1, f"{IDLE_STARTS} starts in a row moved nothing."
-    return (9, f"It was started {starts} times.") if starts >= times else None
+        return 1, f"{IDLE_STARTS} consecutive starts made no progress."
+    return (9, f"The client was started {starts} times.") if starts >= times else None
 
 
 def _dispatcher_of(
     worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return the client's dispatcher, with the throttle of its account; an unknown client's account is its name."""
+    """Return a dispatcher with the throttle of the client's account. For an unknown client, its name is the account."""
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -460,7 +471,7 @@ def _dispatcher_of(
 
 
 def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
-    """Return True if the client may be started now, after a wait; False if a pause ended the wait."""
+    """Wait until the client may be started, and return True; return False if a pause ended the wait."""
     try:
         dispatcher.chosen(worker.store.paused)
     except Interrupted:

@@ -1,4 +1,4 @@
-"""Next tasks, remaining tasks, and progress. Pure; linear in tasks and dependencies.
+"""Next tasks, remaining tasks and progress of a list. The functions are pure, and linear in tasks and dependencies.
 
 Source: ``tasklist.md`` 6.3, 6.5, 7.1, 13.1.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return a sort key for ids: runs of digits as numbers, so that ``task-999`` comes before ``task-1000``."""
+    """Return a sort key for ids that compares digits as numbers, so that ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
     run, digits = "", False
     for letter in task_id:
@@ -49,7 +49,7 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Fail the impossible tasks: those in a cycle, then pending ones that need a task that failed for good."""
+    """Fail the tasks that can never start: those in a cycle, and those that depend on a finally failed task."""
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -82,7 +82,7 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if all unfinished tasks need only completed ones or those above them: then there is no cycle.
+    """Return True if each unfinished task depends only on completed or earlier tasks, so that there is no cycle.
 
     This holds for most lists.
     """
@@ -103,12 +103,12 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Return True if all members are texts; without running Python code for each."""
+    """Return True if all members are strings, without running Python code for each member."""
     return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids that failed for good; of tasks that share an id, the first counts."""
+    """Return the ids of the tasks that failed and are not retried. For a duplicate id, the first task counts."""
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -119,14 +119,14 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task; of tasks that share an id, the first."""
+    """Return the dependencies of each unfinished task. For a duplicate id, the first task counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
-    """Return the claimable tasks, best first: pending ones, then failed ones with attempts left, oldest failure first.
+    """Return the tasks that can be claimed, in order: pending tasks, then failed tasks with attempts left.
 
-    ``failure_time`` returns the failure time of a task without it in its record.
+    Failed tasks are ordered by failure time, oldest first. ``failure_time`` supplies the time if the record has none.
     """
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
@@ -139,7 +139,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first of ``eligible``, without sorting the rest."""
+    """Return the first task of ``eligible`` without sorting the others, or None."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -152,9 +152,9 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return the tasks whose dependencies are all completed: pending ones, and failed ones with attempts left.
+    """Return the tasks whose dependencies are completed, as two lists: pending, and failed with attempts left.
 
-    Hooks call this on every turn, so the common shapes of a member are checked first.
+    Hooks call this function on every turn, so common shapes of a member are checked first.
     """
     done = _completed(state)
     wrong = _ambiguous(state)
@@ -178,7 +178,7 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
 
 
 def _are_known(needs: object, known: set[str]) -> bool:
-    """Return True if this is a list of these ids only."""
+    """Return True if the value is a list that contains only known ids."""
     try:
         return isinstance(needs, list) and known.issuperset(needs)
     except TypeError:  # one of them is a list or an object itself
@@ -205,14 +205,14 @@ def unfinished(state: State) -> list[Task]:
 
 
 def with_status(state: State, status: str) -> list[Task]:
-    """Return the tasks of a status other than ``pending``, in the order of the file."""
+    """Return the tasks with a status other than ``pending``, in the order of the file."""
     return [task for task in state.tasks if task.raw.get("status") == status]
 
 
 def work_left(state: State) -> bool:
-    """Return True if anything is pending, in progress or may be tried again, and can still be reached.
+    """Return True if a task is pending, in progress or retryable, and not blocked for ever.
 
-    Work that waits for a person, such as a task with an unknown dependency, is left too. Source: ``tasklist.md`` 6.5.
+    Work that waits for the user, such as a task with an unknown dependency, counts too. Source: ``tasklist.md`` 6.5.
     """
     rest = unfinished(state)
     if not rest:
@@ -227,26 +227,25 @@ def work_left(state: State) -> bool:
 
 
 def open_count(state: State) -> int:
-    """Return the number of tasks that may still be worked on: all except completed, over, or unreachable ones."""
+    """Return the number of tasks that may still be worked on: neither completed, finally failed nor blocked for
+    ever.
+    """
     dead = _unreachable(state)
     return sum(1 for task in unfinished(state) if not _over(state, task) and task.id not in dead)
 
 
 def finished(state: State) -> bool:
-    """Return True if there were tasks, and nothing is left of them.
-
-    An empty list is not finished: it was never filled.
-    """
+    """Return True if the list has tasks and no work is left. An empty list does not count as finished."""
     return bool(state.tasks) and not work_left(state)
 
 
 def retryable(state: State, task_id: str) -> bool:
-    """Return True if a failed task is one of those that ``eligible`` offers again."""
+    """Return True if the task has failed and ``eligible`` would return it again."""
     return any(each.id == task_id for each in _candidates(state)[1])
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if a failed task stays failed; one that was only blocked comes back with its dependencies."""
+    """Return True if a failed task stays failed. A task that was only blocked is retried with its dependencies."""
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -256,7 +255,7 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the tasks in a cycle, tasks that failed for good, and all that need one of them."""
+    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on one of these."""
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -266,7 +265,7 @@ def _unreachable(state: State) -> set[str]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return the number of tasks by status, and ``total``; unused statuses are left out."""
+    """Return the number of tasks by status, and ``total``; statuses without tasks are left out."""
     written = [task.raw.get("status") for task in state.tasks]
     found = {status: count for status in STATUSES if (count := written.count(status))}
     if sum(found.values()) < len(written):
@@ -277,7 +276,7 @@ def counts(state: State) -> dict[str, int]:
 
 
 def stats(state: State) -> dict[str, int]:
-    """Return the numbers of a STATS line; a task in progress counts as pending."""
+    """Return the numbers of a STATS log line; a task in progress counts as pending."""
     found = counts(state)
     done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
     return {
@@ -292,7 +291,7 @@ def stats(state: State) -> dict[str, int]:
 
 
 def blocked_count(state: State) -> int:
-    """Return the number of pending tasks that need, directly or not, one that failed for good."""
+    """Return the number of pending tasks that depend, directly or indirectly, on a finally failed task."""
     lost = _lost(state)
     if not lost:
         return 0
@@ -300,7 +299,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest that changes with every progress: status, attempts, and up to 50 checkpoints of an attempt."""
+    """Return a digest of the list's progress: status, attempts and up to 50 checkpoints of each task's attempt."""
     from agent_harness.kernel import digest
 
     lines = []

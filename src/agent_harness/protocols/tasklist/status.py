@@ -1,6 +1,6 @@
-"""State of a task list, read from its files alone, and the cost of the agents of ``harness run`` on it.
+"""State of a task list, read only from its files, and the cost of the agents that ``harness run`` started.
 
-Reading takes no lock. A cost that an agent did not report, and that no price list knows, stays unknown. Source:
+Reading takes no lock. A cost stays unknown if the agent did not report it and no price list covers the model. Source:
 ``tasklist.md`` 13.2.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonObject:
-    """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state does not parse."""
+    """Return the answer of ``harness status``. Raise ``StateDamaged`` if the state cannot be parsed."""
     state, now = store.read(layout), clock.now()
     holder, following = leases.holder(state, now), selection.next_task(state)
     unproven = [task.id for task in proven.unproven(layout, state)]
@@ -84,7 +84,7 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return why the last run ended, or the next one would end at once, if a person has to act on it."""
+    """Return why the last run ended, or the next run would end immediately, if the user has to act; else empty."""
     if not selection.work_left(state):
         return needs.looks_of(needs.read_end(_home(layout)))
     end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
@@ -94,7 +94,7 @@ def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
 
 
 def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
-    """Return True if there is a session in which no run of the harness works."""
+    """Return True if a session is active but no run of the harness is working in it."""
     return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
 
 
@@ -103,7 +103,7 @@ def _home(layout: TaskListLayout) -> str | None:
 
 
 def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
-    """Return the actions of a person; ``held`` are the tasks that a person keeps from landing."""
+    """Return what the user has to do; ``held`` contains the tasks that the user keeps from being merged."""
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
     asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
@@ -113,7 +113,7 @@ def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[n
 
 
 def _now_records(layout: TaskListLayout) -> list[JsonObject]:
-    """Return the present or last known actions of the running attempts: see ``session/now.py``."""
+    """Return the present or last known activity of the running attempts; see ``session/now.py``."""
     path = proven.now_path(layout)
     if path is None:
         return []
@@ -123,7 +123,7 @@ def _now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def _parallel(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run."""
+    """Return the present or last known state of a parallel run, or None."""
     if layout.linked() or not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -132,13 +132,13 @@ def _parallel(layout: TaskListLayout) -> JsonObject | None:
 
 
 def _workers(found: JsonObject | None) -> list[JsonObject]:
-    """Return the workers that have lines of their own."""
+    """Return the worker entries in the state of a parallel run."""
     workers = (found or {}).get("workers")
     return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
 
 
 def several(layout: TaskListLayout) -> str | None:
-    """Return the state of a live parallel run in a few words; ``None`` if there is none."""
+    """Describe the state of a live parallel run in a few words; ``None`` without such a run."""
     return _at_work(_parallel(layout))
 
 
@@ -166,10 +166,11 @@ def next_command(
     last_run: JsonObject | None = None,
     is_proven: bool = True,
 ) -> str:
-    """Return the one command to type now; ``held`` are the tasks that a person keeps from landing.
+    """Return the command that the user should type now; ``held`` contains the tasks that the user keeps from being
+    merged.
 
-    ``last_run`` says why the last run ended, if a person has to remove the reason first. ``is_proven`` is false if a
-    completed task is not proven: a run proves it, or works on it.
+    ``last_run`` says why the last run ended if the user has to remove the reason first. ``is_proven`` is false if a
+    completed task is not proven: the next run then proves this task or works on it.
     """
     removes = (last_run or {}).get("command")
     if state.halt or paused or removes:
@@ -188,7 +189,7 @@ def next_command(
 
 
 def _over(state: State) -> str:
-    """Return the command for a list in which nothing is left for an agent."""
+    """Return the command for a list in which an agent has nothing left to do."""
     asked = [task for task in state.tasks if task.question]
     failed = selection.counts(state).get("failed", 0)
     if asked and len(asked) == failed:
@@ -197,14 +198,14 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """Return the command that ends a halt: first set a missing check, without which the list halts again."""
+    """Return the command that ends a halt. If the task has no check, the check must be set first."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
 
 
 def answer_of_question(task: Task) -> str:
-    """Return what a person types for yes, and for no."""
+    """Return the commands with which the user answers the question about a task: yes, or no."""
     named = quoted(task.id)
     if (task.question or {}).get("kind") == BROKEN:
         other = (task.question or {}).get("takes_back")
@@ -217,7 +218,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def held(layout: TaskListLayout) -> list[str]:
-    """Return the tasks that an ended run has left because a person holds them."""
+    """Return the tasks that an ended run left unmerged because the user holds them back."""
     return _held(_parallel(layout))
 
 
@@ -230,12 +231,14 @@ def _held(parallel: JsonObject | None) -> list[str]:
 
 
 def comes_first(state: State, *, paused: bool) -> bool:
-    """Return True if ``next_command`` must be typed before anything else starts."""
+    """Return True if the command of ``next_command`` must be typed before anything else can start."""
     return bool(state.halt or paused or leases.left_by_run(state))
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return the tasks of a dead parallel run: proven ones that wait to land, and unfinished ones."""
+    """Return the tasks of a dead parallel run, if there is one: proven tasks that wait for the merge, and unfinished
+    tasks.
+    """
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -254,7 +257,7 @@ def _claim_of(task: Task) -> JsonObject:
 
 
 def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """Return the state of a task in the words of all views; ``failed`` set by a person stays."""
+    """Return the state of a task in the wording that all views use."""
     if task.question:
         return status_summary.NEEDS_YOU
     if task.id in unproven:
@@ -290,7 +293,7 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the answer, before all details."""
+    """Return the first lines of ``harness status``: the summary before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
     several = _at_work(found["parallel"])
@@ -318,7 +321,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """Return the command to type now; while a worker runs, one that only looks."""
+    """Return the command to type now; while a worker is running, a command that only shows the progress."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
@@ -333,7 +336,7 @@ def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
 
 
 def glance(found: JsonObject) -> str:
-    """Return the answer as one short line."""
+    """Summarize the answer of ``harness status`` in one short line."""
     counts, costs = found["counts"], found["costs"]
     alive = [each for each in found["now"] if each["alive"]]
     doing = "needs you" if found["halt"] else "paused" if found["paused"] else _at_work(found["parallel"]) or ""
@@ -357,7 +360,7 @@ def _proven(found: JsonObject) -> int:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return the text about the cost; ``None`` before anything was spent."""
+    """Return the text about the cost; ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -370,18 +373,21 @@ def _cost(costs: JsonObject | None) -> str | None:
 
 
 MOST_TASKS = 12
-"""Tasks that have a line where not all of them are asked for."""
+"""Maximum number of task lines that ``harness status`` shows by default."""
 MOST_OF_A_KIND = 4
 MOST_NAMED = 5
 MOST_FINDINGS = 3
 COLUMNS = 100
-"""Of the line of a task in a list that is too long to be shown."""
+"""Maximum width of a task's line, in characters, if not all tasks are shown."""
 
 
 def lines(
     found: JsonObject, *, everything: bool = False, columns: int = 0, hooks: Callable[[], bool] = lambda: True
 ) -> list[str]:
-    """Return the text form: the answer, then the details; long lists are cut to what matters, unless ``everything``."""
+    """Format the answer of ``harness status`` as text: the summary, then the details.
+
+    Long lists are cut to the important lines unless ``everything`` is set.
+    """
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
     counts["failed"] = counts.get("failed", 0) - parked
@@ -411,7 +417,7 @@ def lines(
 
 
 def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[str]:
-    """Return a line for each task, or for those that matter now."""
+    """Return a line for each task, or only for the tasks that matter now."""
     rows = found.get("tasks", [])
     if everything or len(rows) <= MOST_TASKS:
         return [_task_line(row) for row in rows]
@@ -421,7 +427,7 @@ def _task_lines(found: JsonObject, columns: int, *, everything: bool) -> list[st
 
 
 def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]:
-    """Return a few each of the running, failed or overridden tasks, and of the next ones."""
+    """Return a few running tasks, a few failed or unproven tasks, and the next tasks."""
     unproven, following = {*found["unproven"]}, (found["next_task"] or {}).get("id")
     at_work = [row for row in rows if row["status"] == "in_progress"]
     wrong = [row for row in rows if row["status"] == "failed" or row["id"] in unproven]
@@ -434,7 +440,7 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 def _task_line(row: JsonObject, columns: int = 0) -> str:
     """Return the line of a task: status, title, attempts, and what follows from a failure.
 
-    With ``columns`` the title is cut so that the line has at most so many, and the last error is left out.
+    With ``columns``, the title is cut to fit this width and the last error is left out.
     """
     is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
@@ -483,9 +489,9 @@ def note_cost(
     agent: str | None = None,
     attempt: JsonObject | None = None,
 ) -> None:
-    """Append the row of one attempt; ``cost_usd`` is ``None`` if unknown, or if nothing was reported.
+    """Append a cost row for one attempt; its ``cost_usd`` is ``None`` if the cost is unknown or was not reported.
 
-    ``attempt`` holds further members: the start and end of the attempt.
+    ``attempt`` contains further members, such as the start and duration of the attempt.
     """
     known = used.reported and used.cost_usd is not None
     files.own_place(layout.costs, layout.root)
@@ -509,15 +515,15 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the cost of rows for a budget, in US dollars: known, or assumed."""
+    """Return the total cost of these rows in US dollars, known or assumed, as it counts for a budget."""
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
-    """Append the row of a killed attempt of a parallel run, with its cost by its budget, in US dollars.
+    """Append a cost row for a killed attempt of a parallel run; ``spent_usd`` is its cost by the budget, in US dollars.
 
-    Tokens and agent are the last ones in ``now.json``, if it still exists. If nothing was spent, and no agent is known,
-    there was none, and no row is written.
+    Tokens and agent are taken from the attempt's last ``now.json``, if it exists. If nothing was spent and no agent is
+    known, no agent was started, and no row is written.
     """
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in _now_records(layout) if not each["alive"] and each.get("item") == task_id]
@@ -535,9 +541,9 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append the row of each attempt whose harness was killed, by the last ``now.json``; return their tasks.
+    """Append a cost row for each attempt whose harness process was killed; return the ids of their tasks.
 
-    An attempt that has its row gets no second one, however often this is called.
+    The data comes from the last ``now.json``. Repeated calls add no second row for an attempt.
     """
     dead = [each for each in _now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:
@@ -577,10 +583,10 @@ def note_killed(layout: TaskListLayout) -> list[str]:
 
 
 def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
-    """Return the sum of all attempts so far; ``None`` if the harness has started no agent here.
+    """Return the total cost of all attempts so far; ``None`` if the harness has not started an agent in this list.
 
-    ``per_completed_usd`` is the total cost, failed attempts included, divided by the number of tasks that were
-    completed this way and still are.
+    ``per_completed_usd`` is the total cost, including failed attempts, divided by the number of tasks that were
+    completed by these attempts and are still completed.
     """
     rows = list(journal.read(layout.costs))
     if not rows:
@@ -601,7 +607,9 @@ def costs(layout: TaskListLayout, state: State) -> JsonObject | None:
 
 
 def estimate(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return the expected cost of the open tasks, from the cost of completed ones: see ``usage.estimate``."""
+    """Return the expected cost of the open tasks, estimated from the cost of completed tasks; see
+    ``usage.estimate``.
+    """
     from agent_harness.agents import usage
 
     paid = costs(layout, state)
@@ -616,7 +624,7 @@ def estimate(layout: TaskListLayout, state: State) -> JsonObject:
 
 
 def _by_task(rows: list[JsonObject]) -> dict[str, float | None]:
-    """Return the cost of each task; ``None`` if the cost of any of its attempts is unknown."""
+    """Return the cost of each task; ``None`` if the cost of one of its attempts is unknown."""
     found: dict[str, float | None] = {}
     for row in rows:
         task, cost = str(row.get("task_id")), dollars(row.get("cost_usd"))

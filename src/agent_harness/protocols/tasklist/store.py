@@ -1,7 +1,8 @@
-"""State of a task list, read freely and changed under the lock. This is the bottom layer: files, never git or an agent.
+"""State of a task list: read without a lock, and changed under the lock. This lowest layer uses neither git nor agents.
 
-Readers see a change whole or not at all, and ``.bak`` holds the state before it. No other write is lost, not even one
-by hand. Log lines are written after the change while the lock is still held. Source: ``tasklist.md`` 8, 9, 10.2.
+Readers see each change completely or not at all, and ``.bak`` contains the state before the last change. Concurrent
+writes, even manual edits, are not lost. Log lines are written after the change, before the lock is released. Source:
+``tasklist.md`` 8, 9, 10.2.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the present state, old or new but never half; take no lock.
+    """Return the present state of a task list without taking the lock. The result is never a partial write.
 
-    Raise ``StateDamaged``, also if it is missing.
+    Raise ``StateDamaged`` if the state is missing or damaged.
     """
     return records.State(_load(layout, lambda path: files.read_json(path, exact=False)))
 
@@ -53,14 +54,16 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the copy of the list outside its folder; ``None`` while the folder has a backup, whole or not."""
+    """Return the state in the copy outside the folder; ``None`` if a backup exists in the folder, even an invalid
+    one.
+    """
     from agent_harness.protocols.tasklist import proven
 
     return None if os.path.lexists(layout.backup) else proven.kept_list(layout)
 
 
 def backup_is_whole(layout: TaskListLayout) -> bool:
-    """Return True if the backup could replace the state."""
+    """Return True if the backup is valid and could replace the state."""
     try:
         records.State(files.read_json(layout.backup))
     except (OSError, StateDamaged):
@@ -69,7 +72,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change in progress, with its log lines."""
+    """Change of the state in progress, with its log lines."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -82,35 +85,35 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the state as changed: of the tasks, these alone; without any, perhaps all.
+        """Mark the state as changed: only these tasks, or without arguments possibly all tasks.
 
-        Added and removed tasks, and changes outside tasks, are detected without being named.
+        Added and removed tasks, and changes outside tasks, are detected without being listed.
         """
         self.dirty = True
         if self._tasks is not None:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
 
     def log(self, line: str) -> None:
-        """Add a line for the log, written after the state."""
+        """Add a line for the log, to be written after the state."""
         self.lines.append(line)
 
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add an entry of the session and the moment of this change; ``progress.entry`` has the members."""
+        """Add a log entry with the session and time of this change; ``progress.entry`` describes the parameters."""
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Stop everything for a person: hooks are disabled, and no claim succeeds before ``harness resume``."""
+        """Halt the list until the user acts: hooks are disabled, and no claim succeeds before ``harness resume``."""
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
 
     def write(self, path: str, *, before: Callable[[], None]) -> None:
-        """Replace the state that was read, counted as one more revision; see ``list_file.write``."""
+        """Write the changed state with an incremented revision; see ``list_file.write``."""
         from agent_harness.kernel.json import list_file
 
         self.state.raw["revision"] = self.state.revision + 1
@@ -118,7 +121,7 @@ class TaskListChange:
 
 
 class TaskStore:
-    """Files of one task list. ``now`` is fixed in tests."""
+    """Access to the state and log files of one task list. Tests set a fixed ``now``."""
 
     def __init__(
         self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
@@ -130,13 +133,14 @@ class TaskStore:
         self._used: ListDocument | None = None  # a process that ends soon need not free thousands of tasks
 
     def read(self) -> records.State:
-        """Return the present state; take no lock."""
+        """Return the present state of the list without taking the lock."""
         return read(self.layout)
 
     def look(self) -> records.State:
-        """Return the state for a caller that then calls ``change``: the file is read once for both, unless it changes.
+        """Return the state for a caller that will then call ``change``. The file is read only once unless it changes.
 
-        The change alters this very state, so keep nothing of it. Read strictly, as ``change`` does.
+        The change modifies this state object, so do not keep any part of it. The file is parsed strictly, as in
+        ``change``.
         """
         self._seen = document = self._document()
         return records.State(document.value)
@@ -149,7 +153,9 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share; of the local clock if it cannot be touched."""
+        """Return the time of the disk's clock, which all workers share, or of the local clock if the disk is not
+        writable.
+        """
         if self._now:
             return self._now
         path = self.layout.clock_file
@@ -169,20 +175,22 @@ class TaskStore:
         return clock.moment(seconds)
 
     def lock(self) -> Lock:
-        """Return the lock on the state; ``change`` takes it by itself.
+        """Return the lock on the state. ``change`` takes this lock itself.
 
-        Raise ``Refused`` if a folder of the harness is a link.
+        Raise ``Refused`` if one of the harness's folders is a symbolic link.
         """
         from agent_harness.kernel.lock import Lock
 
         if linked := self.layout.linked():
-            raise Refused(f"{linked} is a link; the harness writes only inside the project", hint=f"rm {linked}")
+            raise Refused(
+                f"{linked} is a symbolic link; the harness writes only inside the project", hint=f"rm {linked}"
+            )
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Remove links that replace the harness's own folders; return their paths.
+        """Delete symbolic links that replace the harness's own folders; return their paths.
 
-        Call it after an agent has worked here: a person's own link is refused before one begins (``lock``).
+        Call this after an agent has worked. Links that the user made are refused before an agent starts (``lock``).
         """
         taken: list[str] = []
         while linked := self.layout.linked():
@@ -191,11 +199,11 @@ class TaskStore:
         return taken
 
     def change(self, act: Callable[[TaskListChange], T]) -> T:
-        """Run ``act`` on the state under the lock, and write its changes; return its result.
+        """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
 
-        ``act`` runs again on fresh state if somebody edited the file meanwhile, so it must have no other effect. An
-        exception drops everything. Raise ``LockBusy`` after the timeout, ``StateDamaged``, ``ConfigurationError`` for a
-        file of a later version.
+        If the file is edited meanwhile, ``act`` runs again on the new state, so it must have no other effects. An
+        exception discards all changes. Raise ``LockBusy`` after the timeout, ``StateDamaged`` for a damaged state, and
+        ``ConfigurationError`` for a file of a later version.
         """
         from agent_harness.kernel.lock import LockLost  # readers need none
 
@@ -206,7 +214,9 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Change the state for a caller that holds the lock; raise ``LockLost`` if it was taken away meanwhile."""
+        """Change the state for a caller that already has the lock; raise ``LockLost`` if the lock was lost
+        meanwhile.
+        """
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
             def still_ours() -> None:
@@ -233,14 +243,14 @@ class TaskStore:
         return change
 
     def create(self, raw: JsonObject) -> bool:
-        """Write the first state; return False if there is one already. Call it under ``lock``."""
+        """Write the first state of a list; return False if the file already exists. Call this under ``lock``."""
         if os.path.lexists(self.layout.tasks):
             return False
         files.write_json(self.layout.tasks, raw)
         return True
 
     def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
-        """Add an entry of the present session to the log; of session 0 if the state cannot be read."""
+        """Add an entry to the log for the present session, or for session 0 if the state cannot be read."""
         from agent_harness.protocols.tasklist import progress
 
         try:
@@ -250,7 +260,7 @@ class TaskStore:
         self.log(progress.entry(kind, number, task=task, category=category, text=text))
 
     def log(self, line: str) -> None:
-        """Add one line to the log."""
+        """Append one line to the log."""
         from agent_harness.kernel import journal
 
         journal.append_line(self.layout.progress, line)
@@ -258,16 +268,16 @@ class TaskStore:
     # -- the marker and the pause ----------------------------------------------------------------------------------
 
     def active(self) -> bool:
-        """Return True if hooks are enabled here."""
+        """Return True if the harness's client hooks are enabled for this list."""
         return os.path.isfile(self.layout.marker)
 
     def activate(self) -> None:
-        """Enable the hooks here."""
+        """Enable the harness's client hooks for this list."""
         if not self.active():
             files.replace(self.layout.marker, "", follow=False)
 
     def deactivate(self) -> bool:
-        """Disable the hooks; return True if they were enabled."""
+        """Disable the harness's client hooks for this list; return True if they were enabled."""
         try:
             os.unlink(self.layout.marker)
         except FileNotFoundError:
@@ -275,5 +285,5 @@ class TaskStore:
         return True
 
     def paused(self) -> bool:
-        """Return True if a person has paused the work."""
+        """Return True if the user has paused the list."""
         return os.path.lexists(self.layout.pause)

@@ -1,7 +1,7 @@
-"""Attempt of ``harness run`` at a claimed task, for the session runner.
+"""Attempt of ``harness run`` at a claimed task, in the form that the session runner expects.
 
-The agent's first turn, fix rounds after a failed proof, and one of three ends: completed, failed, given back. Source:
-``tasklist.md`` 5, 11 to 13.
+It has the agent's first turn, fix rounds after a failed proof, and one of three results: completed, failed or released.
+Source: ``tasklist.md`` 5, 11 to 13.
 """
 
 import copy
@@ -54,22 +54,22 @@ UNCOUNTED = {
     "user_pause": "a person stopped the run",
     "rate_limited": "the agent was rate limited",
     "overloaded": "the provider was overloaded",
-    "refused": "the provider did not serve the agent",
+    "refused": "the provider refused the agent's requests",
 }
-"""Endings that are not the task's fault: the task is given back untried."""
+"""Reasons for ending an attempt that are not the task's fault: the task is released, and the attempt is not counted."""
 
 _CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "started_branch", "worktree")
-"""Members of a task that no verb changes while it is in progress."""
+"""Task members that no harness command changes while the task is in progress."""
 
 _NOTHING, _NO_FILE = (b"", 0), (b"", -1)
 
 AT_ONCE_SECONDS = 30.0
-"""An agent that ends with an error earlier, without work and without usage, has not begun the task."""
+"""Time in seconds below which an agent that fails without work or usage counts as never started."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptTerms:
-    """Conditions of an attempt."""
+    """Settings and callbacks for an attempt at a task."""
 
     agent: Agent
     max_minutes: float
@@ -84,7 +84,7 @@ class AttemptTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempted:
-    """Result of an attempt."""
+    """Result of an attempt at a task."""
 
     task_id: str
     result: str  # completed, failed, parked, released, lost
@@ -100,7 +100,7 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the harness's own run of the validation: completed, or why not."""
+    """Result of the check that the harness ran after a turn: the task is completed, or the reason why not."""
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -108,18 +108,18 @@ class TaskRuling:
 
     @property
     def accepted(self) -> bool:
-        """True if the task is proven, and completed."""
+        """True if the task is proven and completed."""
         return self.completed is not None
 
     @property
     def final(self) -> bool:
-        """True if the agent cannot fix it."""
+        """True if the agent cannot fix the reason for the rejection."""
         return self.error is not None and bool(self.error.data.get("final"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJournal:
-    """Journal of the turns of one attempt: the person, and the progress log of the list."""
+    """Journal of one attempt's turns: it prints lines for the user and writes to the list's progress log."""
 
     terms: AttemptTerms
     worker: Worker
@@ -127,27 +127,28 @@ class TaskJournal:
     task_id: str
 
     def say(self, line: str) -> None:
-        """Print one line for the person."""
+        """Print one line for the user."""
         self.terms.say(line)
 
     def event(self, event_type: str, **fields: object) -> None:
-        """Write one line of the progress log."""
+        """Write one warning to the list's progress log."""
         text = f"{event_type.replace('_', ' ')}: {fields.get('message')}"
         self.worker.store.log(progress.entry("WARN", self.session, task=self.task_id, text=text))
 
 
 def now_path(worker: Worker, counts: str | None) -> str | None:
-    """Return the path of a worker's present step: in ``counts`` of ``AttemptTerms``, if given."""
+    """Return the path of the file with a worker's present step, in the folder ``counts`` if given."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(worker.id or '')}.json")
     return proven.now_path(worker.layout, worker.id, make=True)
 
 
 def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> Attempted:
-    """Let the agent work on a task that the worker has claimed, prove the result, and close the attempt.
+    """Run the agent on a claimed task, prove the result, and close the attempt.
 
-    The agent's processes are gone when this returns. The task is never left in progress, unless another owner took the
-    claim. Raise ``ConfigurationError`` for a task without a validation: the list is halted, and no agent started.
+    All processes of the agent have exited when this function returns. The task is never left in progress, unless
+    another owner took over the claim. Raise ``ConfigurationError``, halt the list and start no agent if the task has no
+    check.
     """
     if task.validation_command is None:
         verbs.validate(worker, task.id)  # reports the missing check, before an agent works in vain
@@ -176,10 +177,10 @@ def _walked(work: "TaskWork") -> Attempted:
 
 
 class TaskWork:
-    """Work of one attempt."""
+    """Attempt at one task, with the methods that the session runner calls."""
 
     def __init__(self, terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> None:
-        """Prepare the attempt; ``spent_usd`` is the spending of the run before it."""
+        """Prepare the attempt; ``spent_usd`` is what the run has spent before, in US dollars."""
         self._terms = terms
         self._worker = worker
         self._task = task
@@ -237,17 +238,17 @@ class TaskWork:
 
     @property
     def name(self) -> str:
-        """Id of the task."""
+        """Id of the attempted task."""
         return self._task.id
 
     @property
     def policy(self) -> Policy:
-        """Policy of the table, with the list's own number of fix rounds."""
+        """Policy for tasks, with the list's own number of fix rounds if it has one."""
         rounds = self._worker.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the prompt for the task, or with the validation's result on the work so far."""
+        """Return the first prompt for the task, or after a failed check the prompt with the check's output."""
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
@@ -261,7 +262,10 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the turn in the worker's own folder; the verbs that the agent calls find this claim."""
+        """Return the agent's next turn, to be run in the worker's own folder and environment.
+
+        Harness commands that the agent calls find this claim there.
+        """
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
         self._files = ListFiles(worker, self._before)
@@ -300,7 +304,7 @@ class TaskWork:
         return changed_in_repository(git, root, self._task.started_at_commit)
 
     def claimed(self) -> bool:
-        """Return True if the agent has closed the task by the verbs."""
+        """Return True if the agent has ended the task with a harness command."""
         return self.closed() is not None
 
     def _has_work(self) -> bool:
@@ -311,11 +315,14 @@ class TaskWork:
         return not found.known or bool(found.uncommitted or found.commits)
 
     def closed(self) -> Attempted | None:
-        """Return the agent's result if it closed the task by the verbs; ``None`` while it is still open."""
+        """Return the result if the agent has ended the task with a harness command; ``None`` while the task is open.
+
+        List files, settings and links that the turn changed are restored first.
+        """
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
         for link in self._worker.store.take_links_away():
-            told = f"{os.path.relpath(link, self._worker.layout.root)} was a link, and is taken away: none is followed"
+            told = f"{os.path.relpath(link, self._worker.layout.root)} was a symbolic link; the link was removed"
             self._terms.say(f"{self._task.id}: {told}")
             self._worker.store.note("WARN", told, task=self._task.id)
         with suppress(StateDamaged):  # the next reader restores it
@@ -333,9 +340,10 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes that no verb makes: removed tasks, unproven completions, and other settings.
+        """Undo changes to the list that no harness command makes: removed tasks, unproven completions and other
+        settings.
 
-        So verification and the next attempt have the list that people and verbs made.
+        Verification and the next attempt then use the list as people and commands made it.
         """
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._worker.layout, now)}
@@ -343,32 +351,32 @@ class TaskWork:
             found = now.by_id.get(was.id)
             if found is None:
                 now.raw["tasks"].append(was.copy())
-                change.note("WARN", "it was taken out of harness-tasks.json, and is put back", task=was.id)
+                change.note("WARN", "it was removed from harness-tasks.json; restored", task=was.id)
             elif found.id in unproven and was.status != "completed":
                 found.raw.update({**was.copy(), "checkpoints": found.raw.get("checkpoints")})
-                change.note("WARN", "it was marked completed in harness-tasks.json, and is not", task=was.id)
+                change.note(
+                    "WARN", "it was marked as completed in harness-tasks.json, but is not proven; restored", task=was.id
+                )
             elif found.id == self._task.id and found.claim_token == was.claim_token:
                 moved = [name for name in _CLAIMED if found.raw.get(name) != was.raw.get(name)]
                 if not moved:
                     continue
                 found.raw.update({name: was.raw.get(name) for name in moved})
-                change.note(
-                    "WARN", f"{', '.join(moved)} was changed in harness-tasks.json, and is put back", task=was.id
-                )
+                change.note("WARN", f"{', '.join(moved)} was changed in harness-tasks.json; restored", task=was.id)
             else:
                 continue
             change.touch()
         if before and now.raw.get("session_config") != before.raw.get("session_config"):
             now.raw["session_config"] = before.raw.get("session_config")
-            change.note("WARN", "session_config was changed while an agent worked, and is put back")
+            change.note("WARN", "session_config was changed while an agent was working; restored")
             change.touch()
         if before:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore the set-up script, which has more rights than an agent and belongs to a person.
+        """Restore ``harness-init.sh``, which runs with more rights than an agent and belongs to the user.
 
-        Keep the other version.
+        The agent's version is kept in another file.
         """
         layout, task, before = self._worker.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
@@ -384,13 +392,12 @@ class TaskWork:
         if before != _NOTHING:
             files.replace(path, before[0], mode=before[1], follow=False)
         where = f"; its version is kept in {os.path.relpath(kept, layout.root)}" if found[0] else ""
-        change.note("WARN", f"harness-init.sh was changed while an agent worked, and is put back{where}", task=task.id)
+        change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Return the result of the harness's own run of the validation.
+        """Run the task's check and return the result; complete the task if it passes.
 
-        A task that passes is committed and completed by it. ``None`` for an agent that was cut off before it did
-        anything.
+        Return ``None`` if the agent was stopped before it changed anything.
         """
         if ending is not None and not self._has_work():
             return None
@@ -416,7 +423,7 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the row of this ended attempt; the agent may have been started and cost something."""
+        """Add the cost row of this ended attempt, because the agent may have cost something whatever the result."""
         worker, task, so_far = self._worker, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -444,7 +451,7 @@ class TaskWork:
         )
 
     def accepted(self, ruling: TaskRuling) -> Attempted:
-        """Return the completed attempt, with its commit if there is one."""
+        """Return the result of the completed attempt, with its commit if there is one."""
         done = ruling.completed or {}
         at = f", commit {str(done['commit'])[:7]}" if done.get("commit") else ""
         why = f": {done.get('basis')}" if done.get("grade") == CHECKED else ""
@@ -453,7 +460,7 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Fail the attempt: the work is rolled back into a rescue, and the attempt counts."""
+        """Fail the attempt: its work is rolled back into a rescue, and the attempt counts."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -465,26 +472,26 @@ class TaskWork:
         command = accept_change.offer(self._task, error) if error else None
         if command is None or done.result != "failed":
             return done
-        self._worker.store.note("WARN", f"a person takes it as it is by: {command}", task=self._task.id)
-        return replace(done, message=f"{done.message}; a person takes it as it is by: {command}")
+        self._worker.store.note("WARN", f"to accept this work as it is: {command}", task=self._task.id)
+        return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Give the task back untried if it was not at fault; else fail the attempt."""
+        """Release the task without counting the attempt if the task was not at fault; otherwise fail the attempt."""
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
         took = time.monotonic() - self.turns.began
         if ending.reason == "error" and not self.turns.so_far.used.reported and took < AT_ONCE_SECONDS:
-            said = ending.message or "it said nothing"
-            given = self._give_back(ending, f"the agent ended at once with an error: {said}")
+            said = ending.message or "no error message"
+            given = self._give_back(ending, f"the agent failed immediately: {said}")
             return replace(given, refused=False, ends_run=None, failed_at_once=said)
         left = f"the agent ended with exit {outcome.exit_code}" if outcome else ending.reason
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Fail the attempt: git cannot read the repository after a turn, and it could not be repaired."""
+        """Fail the attempt because git cannot read the repository after a turn, and a repair was impossible."""
         done = self._fail("TASK_EXEC", error.message, None)
-        return replace(done, message=f"{done.message}; for the missing objects: git fsck")
+        return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 
     def _fail(self, category: str, message: str, ending: Ending | None) -> Attempted:
         ends_run = ending.message if ending and ending.reason == "budget_exceeded" else None
@@ -524,7 +531,7 @@ class TaskWork:
 
 
 def _head_of(worker: Worker) -> str | None:
-    """Return the commit that is checked out; ``None`` outside git, and if a turn has removed the repository."""
+    """Return the commit that is checked out; ``None`` outside git, or if a turn has removed the repository."""
     try:
         return worker.git.head() if worker.git and worker.git.is_repository else None
     except HarnessError:
@@ -532,7 +539,9 @@ def _head_of(worker: Worker) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return content and mode of a script; ``_NOTHING`` if there is none, ``_NO_FILE`` for a link or the like."""
+    """Return the content and mode of a script; ``_NOTHING`` if it does not exist, ``_NO_FILE`` if it is not a regular
+    file.
+    """
     try:
         if os.path.islink(path):
             return _NO_FILE
@@ -560,7 +569,7 @@ Rules:
 
 
 def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> str:
-    """Return the opening prompt of an attempt."""
+    """Return the prompt that opens an attempt at a task."""
     parts = [f"# Task {task.id}: {task.title}", ""]
     parts += [f"Attempt {task.attempts + 1} of {task.max_attempts}."]
     if task.validation_command:
@@ -579,7 +588,7 @@ def first_prompt(task: Task, *, log: Sequence[str], rescues: Sequence[str]) -> s
 
 
 def fix_prompt(task: Task, said: str, output: Sequence[Any], *, was_run: bool = True) -> str:
-    """Return the prompt of a further round, after the validation has failed, or could not run."""
+    """Return the prompt for the next round after the check failed or could not run."""
     if not was_run:
         first = f"The harness did not run the validation: {said}"
         last = "Your work is as you left it. Mend this, and end your turn."

@@ -6,9 +6,9 @@
         ...                                 # a client with base address server.url and the prompt "SCRIPT:hello"
         server.requests()                   # requests of the client, keys masked
 
-It speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, whole and streamed; as a proxy it refuses
-and records every outgoing connection. From a shell: ``python -m agent_harness.testing.model_server``. Page:
-``docs/model-server.md``.
+The server speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions, with and without streaming. Used as
+a proxy, it refuses and records every outgoing connection. From a shell: ``python -m
+agent_harness.testing.model_server``. Documentation: ``docs/model-server.md``.
 """
 
 import os
@@ -28,10 +28,10 @@ ADDRESS = "127.0.0.1"
 
 
 class ModelServer:
-    """A server that listens on loopback from its creation, and answers once ``run`` is called.
+    """Model server that listens on loopback from its creation, and answers once ``run`` is called.
 
-    ``UsageError`` if the scripts are invalid; ``OSError`` if the port is taken. A script file is read again for each
-    request, so that steps can be added while a client works.
+    Raise ``UsageError`` for invalid scripts, and ``OSError`` if the port is in use. A script file is read again for
+    each request, so that steps can be added while a client works.
     """
 
     def __init__(
@@ -44,24 +44,26 @@ class ModelServer:
 
     @property
     def port(self) -> int:
-        """Port that it listens on."""
+        """Port on which the model server listens."""
         return int(self._http.server_address[1])
 
     @property
     def url(self) -> str:
-        """Base address for Anthropic clients; OpenAI's add ``/v1``."""
+        """Base URL for Anthropic clients; OpenAI clients append ``/v1``."""
         return f"http://{ADDRESS}:{self.port}"
 
     def requests(self) -> list[dict[str, Any]]:
-        """Return the request log: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``, ``script``, ``step``."""
+        """Return the logged requests, one object each: ``n``, ``t``, ``method``, ``path``, ``headers``, ``body``,
+        ``script``, ``step``.
+        """
         return self._shared.log.records()
 
     def run(self) -> None:
-        """Answer requests until another thread calls ``close``."""
+        """Answer model requests until another thread calls ``close``."""
         self._http.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """End ``run`` and every scripted delay."""
+        """End ``run`` and every scripted delay of the model server."""
         self._shared.closing.set()
         self._http.shutdown()
         self._http.server_close()
@@ -71,7 +73,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that went away in the middle of a request; show any other error."""
+        """Ignore a client that disconnected during a request; print any other error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # pyrefly: ignore[bad-argument-type]
 
@@ -80,7 +82,7 @@ class _ModelServer(ThreadingHTTPServer):
 def serve(
     scripts: Mapping[str, Any] | str | Path, *, port: int = 0, log: str | os.PathLike[str] | None = None
 ) -> Iterator[ModelServer]:
-    """Run a server for the time of a ``with`` block. ``scripts``: a file, or its value."""
+    """Run a model server until the end of the ``with`` block. ``scripts`` is a script file or its parsed JSON value."""
     server = ModelServer(scripts, port=port, log=log)
     thread = threading.Thread(target=server.run, name="model-server", daemon=True)
     thread.start()

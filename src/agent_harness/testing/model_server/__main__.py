@@ -1,7 +1,7 @@
-"""``python -m agent_harness.testing.model_server [--port N] --scripts FILE [--log FILE]``: serves until interrupted.
+"""Command ``python -m agent_harness.testing.model_server [--port N] --scripts FILE [--log FILE]``, the model server.
 
-It prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2 for an invalid script, 4 for a taken
-port.
+The server runs until interrupted and prints its address on the first line. Exit status: 0 after Ctrl-C or SIGTERM, 2
+for an invalid script, 4 for a port in use.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from agent_harness.testing.model_server import ModelServer
 
 
 def main() -> int:
-    """Serve; return the exit status."""
+    """Run the model server; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m agent_harness.testing.model_server",
         description="A model server on this machine that plays scripts (docs/model-server.md).",

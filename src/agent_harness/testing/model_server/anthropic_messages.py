@@ -1,4 +1,4 @@
-"""Anthropic Messages: a conversation read, an answer written, whole and as events."""
+"""Anthropic Messages API: parses the conversation in a request, and writes an answer, complete and as stream events."""
 
 import json
 import re
@@ -23,7 +23,7 @@ SIGNATURE = "c2NyaXB0ZWQ="
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the messages, in order; results of tools are separate from text."""
+    """Return the messages of a request in order, with tool results separate from text."""
     return [_turn(message) for message in members(body, "messages")]
 
 
@@ -35,7 +35,7 @@ def _turn(message: Json) -> Message:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the message of the step."""
+    """Return the Anthropic message for a script step."""
     blocks = [_block(block) for block in step.blocks]
     calls = any(block["type"] == "tool_use" for block in blocks)
     whole = {
@@ -52,7 +52,7 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error; the end of a limit is in the headers alone."""
+    """Return the response body of an error; the reset time of a rate limit is only in the headers."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 

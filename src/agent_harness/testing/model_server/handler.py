@@ -1,4 +1,6 @@
-"""One HTTP request to the model server: read, recorded with its keys masked, and answered as the script says."""
+"""Handler of one HTTP request to the model server: recorded with its keys masked, and answered according to the
+script.
+"""
 
 import gzip
 import hashlib
@@ -38,7 +40,7 @@ __all__ = ["Handler", "RequestLog", "Shared", "kind_of", "masked"]
 
 
 class RequestLog:
-    """One JSON object a request, in a file or, without one, in memory. Safe to share between threads."""
+    """Log with one JSON object per request, in a file or in memory. Safe to share between threads."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -57,7 +59,7 @@ class RequestLog:
                 journal.append(self._path, record)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return all requests so far, oldest first; with those of earlier runs in the same file."""
+        """Return all logged requests, oldest first, including requests of earlier runs in the same file."""
         with self._lock:
             return list(self._kept) if self._path is None else list(journal.read(self._path))
 
@@ -82,17 +84,20 @@ KINDS: Mapping[int, str] = {
 
 
 def status_of(error: Mapping[str, Any]) -> int:
-    """Return the HTTP status of a scripted error; 500 if it names none."""
+    """Return the HTTP status of a scripted error; 500 if the script sets no status."""
     return int(error.get("status", 500))
 
 
 def kind_of(error: Mapping[str, Any]) -> str:
-    """Return the word for the kind of error."""
+    """Return the type of a scripted error; the default depends on its status."""
     return str(error.get("type") or KINDS.get(status_of(error), "api_error"))
 
 
 def reset_facts(error: Mapping[str, Any]) -> Json:
-    """Return ``resets_at`` (seconds since 1970) and ``resets_in_seconds``; empty without ``reset_seconds``."""
+    """Return the reset time of a scripted rate limit; empty without ``reset_seconds``.
+
+    ``resets_at`` is in seconds since 1970, and ``resets_in_seconds`` in seconds from now.
+    """
     if "reset_seconds" not in error:
         return {}
     seconds = float(error["reset_seconds"])
@@ -100,7 +105,9 @@ def reset_facts(error: Mapping[str, Any]) -> Json:
 
 
 def reset_headers(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the end of the limit, in the headers of both providers; empty if unknown."""
+    """Return the reset time of a rate limit as headers of both providers, Anthropic and OpenAI; empty if the time is
+    unknown.
+    """
     if not facts:
         return {}
     at, seconds = int(facts["resets_at"]), int(facts["resets_in_seconds"])
@@ -124,7 +131,7 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 @dataclass
 class Shared:
-    """Shared data of all requests to one server."""
+    """Data shared by all requests to one model server."""
 
     scripts: Mapping[str, Any] | str | Path
     log: RequestLog
@@ -133,18 +140,18 @@ class Shared:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self) -> Scripts:
-        """Return the present scripts: a file may change while the server runs."""
+        """Return the current scripts; the script file may change while the server runs."""
         return read_scripts(self.scripts)
 
     def refused_before(self, key: str) -> int:
-        """Return the number of earlier refusals of this very request; count one more."""
+        """Return the number of earlier refusals of the same request, and count one more."""
         with self.lock:
             self.refusals[key] += 1
             return self.refusals[key] - 1
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Handler of model requests; refuses and records every request to a proxy."""
+    """HTTP handler of the model server; refuses and records every proxy request."""
 
     protocol_version = "HTTP/1.1"
     server_version = "agent-harness-model-server"
@@ -152,10 +159,10 @@ class Handler(BaseHTTPRequestHandler):
     shared: Shared
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Log nothing: the request log holds everything."""
+        """Log nothing, because the request log records every request."""
 
     def parse_request(self) -> bool:
-        """Parse as usual; accept the server's whole address, which a client sends that also uses it as its proxy."""
+        """Parse a request; also accept the server's full URL, which clients send if the server is also their proxy."""
         good = super().parse_request()
         own = f"http://127.0.0.1:{self.server.server_address[1]}/"  # type: ignore[index]
         if good and self.path.startswith(own):
@@ -165,16 +172,16 @@ class Handler(BaseHTTPRequestHandler):
     # ---- methods
 
     def do_CONNECT(self) -> None:
-        """Record and refuse a connection out of this machine."""
+        """Record and refuse a proxy connection to another machine."""
         self._refuse_as_proxy()
 
     def do_HEAD(self) -> None:
-        """Answer a client's check that the server is running."""
+        """Answer HEAD requests, with which clients check that the server is running."""
         if not self._refused():
             self._send(200, b"")
 
     def do_GET(self) -> None:
-        """Return the models; nothing else can be read here."""
+        """Return the list of models; any other GET request gets 404."""
         if self._refused():
             return
         self._record()
@@ -184,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_error_body(404, f"there is nothing at {self._place()}")
 
     def do_POST(self) -> None:
-        """Answer a model call."""
+        """Answer a POST request: one call of a model API."""
         if self._refused():
             return
         try:
@@ -265,7 +272,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send_json(status_of(error), body, {**reset_headers(facts), **given})
 
     def _send_as_it_is(self, error: Mapping[str, Any], *, stream: bool) -> None:
-        """Send a scripted body unchanged; for a stream, as its only event."""
+        """Send a scripted body unchanged; in a stream, send the body as the only event."""
         text = str(error["body"])
         kind, content = ("text/event-stream", f"data: {text}\n\n") if stream else ("application/json", text)
         self._send(int(error.get("status", 200)), content.encode(), {"content-type": kind})

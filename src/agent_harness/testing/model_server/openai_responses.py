@@ -1,4 +1,4 @@
-"""OpenAI Responses: a conversation read, an answer written, whole and as events."""
+"""OpenAI Responses API: parses the conversation in a request, and writes an answer, complete and as stream events."""
 
 import json
 import re
@@ -24,7 +24,7 @@ FROM_THE_MODEL = frozenset(["function_call", "custom_tool_call", "local_shell_ca
 
 
 def turns(body: Mapping[str, Any]) -> list[Message]:
-    """Return the items that are messages, calls or their results, in order, without instructions."""
+    """Return the messages, tool calls and tool results of a request, in order, without instructions."""
     given = body.get("input")
     if isinstance(given, str):
         return [Message(False, given)]
@@ -42,7 +42,7 @@ def _turn(item: Json) -> Message | None:
 
 
 def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
-    """Return the response of the step."""
+    """Return the OpenAI response object for a script step."""
     items = [_item(block) for block in step.blocks]
     whole = {
         "id": new_id("resp_"),
@@ -58,7 +58,9 @@ def answer(body: Mapping[str, Any], step: Step) -> ModelAnswer:
 
 
 def error(status: int, kind: str, message: str, reset: Json) -> Json:
-    """Return the body of an error, with ``resets_at`` and ``resets_in_seconds`` for a limit that ends."""
+    """Return the response body of an error, with ``resets_at`` and ``resets_in_seconds`` for a rate limit with a reset
+    time.
+    """
     return {"error": {"type": kind, "code": kind, "message": message, "param": None, **reset}}
 
 
@@ -94,7 +96,7 @@ def _usage(body: Mapping[str, Any], items: Sequence[Json], given: Mapping[str, i
 
 
 EMPTIED: Mapping[str, Json] = {"message": {"content": []}, "function_call": {"arguments": ""}}
-"""Empty parts of an item at its announcement; the content follows in pieces."""
+"""Members that are empty when an output item is announced in a stream; later events contain their content."""
 
 
 def _events(whole: Json) -> Iterator[Event]:

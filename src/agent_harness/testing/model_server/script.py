@@ -1,8 +1,8 @@
-"""Scripts: the model's answers, step by step, and the step for a conversation. Holds no memory.
+"""Scripts of model answers, and the choice of the step for a conversation. No state is kept between requests.
 
-A message names a script by a marker, ``SCRIPT:name``, or by matching the script's ``start`` pattern. The step to play
-is the number of answers since the last such message. Therefore retries, resumed sessions, parallel sessions and
-sub-agents with their own marker need no memory. Source: ``docs/model-server.md``.
+A message selects a script by a marker, ``SCRIPT:name``, or by matching the script's ``start`` pattern. The number of
+model answers since the last such message selects the step. Therefore retries, resumed sessions, parallel sessions and
+sub-agents with their own marker need no stored state. Source: ``docs/model-server.md``.
 """
 
 import json
@@ -22,7 +22,7 @@ Event = tuple[str | None, Json | str]  # name and content of one server-sent eve
 
 @dataclass(frozen=True)
 class Message:
-    """One message: of the model, or to the model."""
+    """One message from or to the model."""
 
     by_model: bool
     text: str = ""  # text of a person or the client; it may hold markers
@@ -31,14 +31,14 @@ class Message:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """One response, as a whole and as the events of a stream."""
+    """One model response, complete and as stream events."""
 
     whole: Json
     events: Sequence[Event] = field(default=())
 
 
 def texts(content: object) -> str:
-    """Return the text in a message's content, of any form; empty if there is none."""
+    """Return the text in a message's content, whatever its format; empty if there is none."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -47,18 +47,18 @@ def texts(content: object) -> str:
 
 
 def members(body: Mapping[str, Any], name: str) -> list[Json]:
-    """Return the objects in a list of the request; other values are left out."""
+    """Return the objects in a list member of the request; other list items are omitted."""
     listed = body.get(name)
     return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 def estimated_tokens(value: object) -> int:
-    """Return an estimate: four characters of JSON are one token, at least one."""
+    """Return an estimated token count: one token per four characters of JSON, at least one."""
     return max(1, len(json.dumps(value)) // 4)
 
 
 def new_id(prefix: str) -> str:
-    """Return an id that no other answer has."""
+    """Return a random, unique id with this prefix."""
     return f"{prefix}{os.urandom(10).hex()}"
 
 
@@ -69,7 +69,7 @@ DEFAULT, END, COMPACT = "@default", "@end", "@compact"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One answer of the model."""
+    """One scripted answer of the model."""
 
     blocks: Sequence[Json] = ()
     usage: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptScript:
-    """Answers to one prompt."""
+    """Scripted answers to one prompt."""
 
     steps: Sequence[Step]
     start: re.Pattern[str] | None = None
@@ -95,7 +95,7 @@ Scripts = Mapping[str, PromptScript]
 
 @dataclass(frozen=True)
 class Cue:
-    """Position to play now."""
+    """Script step to play for a request."""
 
     script: str | None
     index: int
@@ -103,7 +103,10 @@ class Cue:
 
 
 def choose(scripts: Scripts, turns: Sequence[Message]) -> Cue:
-    """Return the step for a conversation; ``@default``, ``@end`` and ``@compact`` if none is meant."""
+    """Return the script step for a conversation.
+
+    If no step of a script applies, return the step ``@default``, ``@end`` or ``@compact``.
+    """
     name, index = _place(scripts, turns)
     last = next((turn.text for turn in reversed(turns) if not turn.by_model and turn.text), "")
     if COMPACTION.search(last):
@@ -150,14 +153,14 @@ _HOLE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 
 
 class NotFound(Exception):
-    """A pattern of the step's ``find`` is nowhere in the conversation."""
+    """Raised if a pattern in the step's ``find`` matches nothing in the conversation."""
 
 
 def fill(step: Step, turns: Sequence[Message], body: Mapping[str, Any]) -> Step:
-    """Return the step with ``${name}`` replaced by the last match of ``find``, and ``run`` by the client's shell tool.
+    """Return the step with ``${name}`` replaced by the last match of the pattern ``name`` in ``find``.
 
-    If a pattern has a group, the first group counts. A ``${name}`` that ``find`` does not name stays as it is. Raises
-    ``NotFound``.
+    ``run`` is replaced by a call of the client's shell tool. If a pattern has groups, the first group is used. An
+    unknown ``${name}`` is left unchanged. Raise ``NotFound`` if a pattern matches nothing.
     """
     found = {name: _last_match(name, pattern, turns) for name, pattern in step.find.items()}
     blocks = [_with_tool(_filled(block, found), body) for block in step.blocks]
@@ -214,7 +217,10 @@ DOCS = "see docs/model-server.md"
 
 
 def read_scripts(given: Mapping[str, Any] | str | Path) -> Scripts:
-    """Return scripts from their JSON file, or from its value. ``UsageError`` names file, script and step."""
+    """Return scripts parsed from a JSON file or from its value.
+
+    Raise ``UsageError``, with file, script and step, for invalid scripts.
+    """
     if isinstance(given, Mapping):
         return _scripts("scripts", given)
     try:

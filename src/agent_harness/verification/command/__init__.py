@@ -1,9 +1,9 @@
-"""Any shell command as proof: the files that it names or loads, what a candidate changes of them, and its runs.
+"""Verification by any shell command: the files that the command uses, their changes in a candidate, and the runs.
 
-* ``named_by`` says which files a command names or loads; ``bent`` what a candidate changes of them.
-* ``CommandRunner`` runs it; ``CommandCheck`` says how strictly it is judged.
-* ``around`` and ``InstalledRecord`` say what is installed where a command runs tests, and what of it has changed;
-  ``starts_python`` whether an interpreter of it has a part in it.
+* ``named_by`` finds the files that a command mentions or loads; ``bent`` judges a candidate's changes to these files.
+* ``CommandRunner`` runs the command; ``CommandCheck`` says how strictly the result is judged.
+* ``around`` and ``InstalledRecord`` list the installed packages that a command may use, and changes to the packages.
+* ``starts_python`` tells if a command may start a Python interpreter.
 """
 
 from agent_harness.verification.command.environment_inventory import (

@@ -1,7 +1,7 @@
-"""Compare two versions of a file that decides about the work, by their text alone.
+"""Textual comparison of two versions of a file that decides about the work.
 
-A file of a command (script, makefile, ``package.json``) and a test that was given with an item: both versions in, a few
-words on what is weaker out, ``None`` where nothing is. Comments, layout and line endings never count.
+The file is one that a command uses (script, makefile, ``package.json``) or a test that was given with an item. The
+result is a short text on what the new version weakens, or ``None``. Comments, layout and line endings are ignored.
 """
 
 import difflib
@@ -26,9 +26,10 @@ Line = tuple[int, str]
 
 
 def bent(change: FileChange, named: Named, asked: str = "") -> str | None:
-    """Return why a change of a file that commands load, or would load, is refused; ``None`` if it is free.
+    """Return why a change to a file is refused because commands load the file, or would load it; ``None`` if it is
+    allowed.
 
-    ``asked`` are the words of the item: a new file that they name may set values.
+    ``asked`` is the text of the item: a new file that is mentioned in the text may set values.
     """
     if change.status == "A":
         found = (each for each in named.absent if each.matches(change.path))
@@ -51,9 +52,10 @@ def _bent(path: str, before: bytes, after: bytes, named: Named) -> str | None:
 
 
 def weaker_test(change: FileChange, *, alone: bool) -> str | None:
-    """Return what a test file, or a file that tests use, no longer says; it may say more.
+    """Return what was removed from a test file, or from a file that tests use; ``None`` if the file only gained
+    content.
 
-    ``alone``: nothing but these tests judges the work, so that nothing new may act on those that were there.
+    ``alone``: nothing but these tests judges the work, so new code must not affect the existing tests either.
     """
     if why := _obviously(change):
         return why
@@ -63,53 +65,53 @@ def weaker_test(change: FileChange, *, alone: bool) -> str | None:
     matcher = difflib.SequenceMatcher(None, [text for _, text in old], [text for _, text in new], autojunk=False)
     for kind, start, _, into, until in matcher.get_opcodes():
         if kind in ("delete", "replace"):
-            return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' is gone or changed"
+            return f"line {old[start][0]} '{old[start][1][:_SHOWN]}' was removed or changed"
         leaving = (each for each in new[into:until] if kind == "insert" and _LEAVING_OUT.search(each[1]))
         if line := next(leaving, None):
-            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may leave tests out"
+            return f"the new line {line[0]} '{line[1][:_SHOWN]}' may skip tests"
     return None
 
 
 def _weaker_python(before: bytes, after: bytes, *, alone: bool) -> str | None:
     old, new = sources.parse(before), sources.parse(after)
     if old is None:
-        return None if before.strip() == after.strip() else "it could not be read before, and is another one now"
+        return None if before.strip() == after.strip() else "it could not be parsed before, and has changed"
     if new is None:
         return "it can no longer be read"
     if gone := sources.changed(sources.begun(old, new), new):
-        return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or went"
+        return f"{', '.join(list(dict.fromkeys(gone))[:5])} changed or was removed"
     acting = sources.acting_on_older(old, new) if alone else []
-    return f"what is new acts on what was there: {acting[0]}" if acting else None
+    return f"an addition affects existing tests: {acting[0]}" if acting else None
 
 
 def is_named(path: str, text: str) -> bool:
-    """Return whether a text has the name of a file."""
+    """Return True if the text mentions the name of the file."""
     return bool(re.search(rf"(?<![\w-]){re.escape(PurePosixPath(path).name)}(?![\w-])", text))
 
 
 def _comes(change: FileChange, absent: AbsentFile, is_asked: bool) -> str | None:
-    """Return how a new file changes what a proof runs."""
+    """Return how a new file changes what a check runs; ``None`` if the file has no effect."""
     if absent.instead_of:
-        return f"it is read in the place of {absent.instead_of}"
+        return f"it is read instead of {absent.instead_of}"
     if change.link or change.after is None:
         return "it cannot be compared"
     if absent.goals is not None:
         text = f"{absent.beside}\n{_text(change.after)}"
         why = weakened(absent.beside, text, absent.goals, sets_values=is_asked)
         return f"a makefile includes it, and {why}" if why else None
-    return "a script runs it where it is there" if _lines(change.path, change.after) else None
+    return "a script runs it if it exists" if _lines(change.path, change.after) else None
 
 
 def _obviously(change: FileChange) -> str | None:
     if change.status == "D":
         return "it was deleted"
     if change.link:
-        return "it is a link now"
-    return "it is too large to be compared, and is another one" if None in (change.before, change.after) else None
+        return "it is now a symbolic link"
+    return "it has changed and is too large to compare" if None in (change.before, change.after) else None
 
 
 def _package(before: bytes, after: bytes, names: Collection[str]) -> str | None:
-    """The scripts that commands lead to, those for tests that were there, and settings of test runners stay."""
+    """Return how a changed ``package.json`` weakens a check: through its scripts or its test runner settings."""
     old, new = package_scripts(before), package_scripts(after)
     hooks = [f"{side}{name}" for name in sorted(names) for side in ("pre", "post")]
     for_tests = [name for name in old if "test" in name]
@@ -130,12 +132,12 @@ def _member(content: bytes, name: str) -> object:
 
 
 def _text(content: bytes) -> str:
-    """A snapshot keeps bytes, a commit may not: line endings do not count."""
+    """Return the content as text with a newline as line ending, because git may convert line endings in a commit."""
     return content.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
 
 
 def _lines(path: str, content: bytes) -> list[Line]:
-    """Lines that say something, with their numbers; the first line of a script names its interpreter."""
+    """Return the lines that are neither empty nor comments, with their numbers. A ``#!`` line is included."""
     sign = "//" if PurePosixPath(path).suffix in _SLASHES else "#"
     numbered = ((number, line.strip()) for number, line in enumerate(_text(content).splitlines(), 1))
     return [each for each in numbered if each[1] and (not each[1].startswith(sign) or each[1].startswith("#!"))]

@@ -1,12 +1,16 @@
-"""Run a check known only by its exit status once more, as a person runs it. Work that detects a check fails there.
+"""Second run of a check under the conditions of a user's terminal, in which work that detects a check fails.
 
-The checkout is on a branch and lies at the path of the project, where there are namespaces; else it has a neutral name.
-The list's own files lie in it. The variables are the person's, and the person's home can be read. The sandbox is
-Landlock for writes, with a network interface that leads nowhere. Comments of the check are changed, so that work which
-compares the check with a known text does not recognize it. What make, npm and Python start cannot see that.
+The second run is made for checks of which only the exit status is known. The conditions are:
 
-If the check fails there, it is run again as before, and then with one difference at a time. Each that an honest project
-can show makes it count as checked.
+* The checkout is on a branch, and is mounted at the path of the project if namespaces are available. Otherwise the
+  checkout has a neutral name. The uncommitted files of the harness are copied into the checkout.
+* The variables are the user's, and the user's home folder is readable.
+* The sandbox is Landlock for writes, with a network interface that leads nowhere.
+* Comments in the check's files are changed, so that work which compares the check with a known text does not match.
+* Programs that make, npm and Python start cannot detect which program started them.
+
+If the check fails there, it is run again under the first conditions, and then with one difference at a time. A
+difference that legitimate work can show too does not reject the work: the work is then graded "checked".
 """
 
 import os
@@ -41,7 +45,10 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Reject a check that fails as a person runs it; one of whose calls none could be replayed is only checked."""
+    """Reject work whose check fails when run as from a user's terminal.
+
+    If the check passes there, but no recorded call could be replayed, the work is graded "checked", not "proven".
+    """
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
         return
@@ -56,17 +63,17 @@ def elsewhere(case: Case) -> None:
 
 
 def _is_unasked(case: Case) -> bool:
-    """Return whether no call of the work was made again outside of tests."""
+    """Return True if no call of the work was repeated outside of tests."""
     return case.replayed is None or not case.replayed.compared
 
 
 def _looks_around(case: Case) -> bool:
-    """Return whether the work names something by which it could detect a check, and also the replay of its calls."""
+    """Return True if the changed files mention something by which code could detect a check or a replay."""
     return any(change.after and _AROUND.search(change.after) for change in case.work)
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; an empty text if it passes, or if it only counts as checked."""
+    """Return why the check is rejected; an empty text if the check passes, or if the work is only graded "checked"."""
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -90,40 +97,45 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
         return "The command passed, and failed when it was run again on the same commit"
     with runner.place(case.candidate, neutral=True) as checkout:
         if not _passes(case, runner.start(checkout, command, terms)):
-            return "The command passes in the folder where the harness runs it, and fails in another one"
+            return "The command passes in the folder where the harness runs it, but fails in another folder"
     if not as_a_person():
         return (
-            "The command passes where the harness runs it, and fails as a person would run it: "
-            "in a checkout of its own, without CI=true and the other marks of a check"
+            "The command passes when the harness runs it, but fails when a user runs it: "
+            "in a separate checkout, without CI=true and other signs of a check"
         )
     return _one_difference(case, as_a_person, rewritten, has_mark=has_mark)
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Return why the check is rejected. For any other difference there may be an honest reason: it is checked then."""
+    """Return why the check is rejected, found by running the check with one difference at a time.
+
+    Return an empty text if legitimate work could show the difference too; the work is then graded "checked".
+    """
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
     if by_marks and is_of_work(case):
-        return "The command passes, but fails when the work cannot tell which program has started it"
+        return "The command passes, but fails if the work cannot detect which program started it"
     if sees_marks and not by_marks and as_a_person(at_home=True, overlays=rewritten):
         return ""  # the check does not run with the programs that take the marks away
     what = "when only comments in its files are changed"
     if by_marks:
-        what = "when it cannot tell which program has started it"
+        what = "when it cannot detect which program started it"
     elif as_a_person(overlays=rewritten):
-        what = "with the person's home folder"
-    case.noticed, case.not_asked = False, f"it passes where the harness runs it, and fails {what}"
+        what = "with the user's home folder"
+    case.noticed, case.not_asked = False, f"it passes when the harness runs it, but fails {what}"
     return ""
 
 
 def _passes(case: Case, run: Run) -> bool:
-    """Return whether the check passed. A run that could not be started took no time, and says nothing."""
+    """Return True if the check passed, or if its program could not be started at all."""
     case.check_stop()
     return run.exit_code == 0 or (run.exit_code == NOT_FOUND and not run.seconds)
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the harness's uncommitted files of the project: without them work could detect the checkout."""
+    """Copy the harness's uncommitted project files to the checkout, so that code cannot detect the checkout by their
+    absence.
+    """
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
         if path.is_file() and not path.is_symlink() and not place.exists():
@@ -131,7 +143,7 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Give the files of the work the age that they have when a person runs the check some weeks later."""
+    """Set the modification times of the changed files to some weeks ago, as if a user ran the check later."""
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
@@ -144,7 +156,9 @@ def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> E
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """The same program with another comment; where it has none, and nothing is formatted, with a line more."""
+    """Return the program with one comment changed. A program without comments gets an empty line, unless it is
+    formatted.
+    """
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED
     if not (slashed or suffix in _HASHED or name in ("Makefile", "makefile", "GNUmakefile")):

@@ -1,4 +1,4 @@
-"""Packages and programs around a plain command, if it may run tests with them."""
+"""Inventory of the packages and programs that a shell command may use to run Python tests."""
 
 import os
 import re
@@ -37,11 +37,12 @@ def around(
     confined: bool = True,
     linked: Iterable[str] = (),
 ) -> Installed:
-    """Return the programs of these commands and the interpreters that they may start, without their contents.
+    """Return the programs and Python interpreters that these commands may start, without their contents.
 
-    These are the ones that the commands name, those of environments in their folders, and those of the PATH; none for
-    commands that start no interpreter, and none that an agent cannot change, if it is ``confined`` to a sandbox. What
-    is ``lent`` to checkouts of the first folder is looked at as well.
+    ``commands`` are pairs of a command and its folder. The interpreters are those in the commands, in environments in
+    their folders, and on the PATH. The result is empty if no command starts an interpreter. Programs that a
+    ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into checkouts are
+    included.
     """
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
@@ -68,13 +69,13 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """Return the ignored folders that a project in a git worktree links into checkouts of its work."""
+    """Return the git-ignored folders that a project in a git worktree links into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return whether a command, or a script or makefile that it leads to in this folder, may start a Python."""
+    """Return True if a command, or a script or makefile that it uses in this folder, may start a Python interpreter."""
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
@@ -88,7 +89,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """The paths of a folder, as far as somebody asks for them."""
+    """Set of the paths in a folder, read from disk only on request."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -108,7 +109,7 @@ class _Folder(Set[str]):
         return sum(1 for _ in self)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file."""
+        """Return the first part of a file's content, or None if the file cannot be read."""
         try:
             with Path(self._root, path).open("rb") as file:
                 return file.read(LIMIT_BYTES)

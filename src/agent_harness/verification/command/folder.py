@@ -1,6 +1,6 @@
-"""Work in a folder that is in no git work tree: what decides about it is kept as it was, and compared.
+"""Verification of work in a folder outside git: the files that decide about the work are copied first and compared.
 
-Nothing can be checked out there: the command runs in the folder itself, and there is no code before to ask.
+Without git there are no checkouts and no base commit: the command runs in the folder itself.
 """
 
 import base64
@@ -34,24 +34,24 @@ _PASSED_OVER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFiles:
-    """The paths of a folder, and the contents of those that decide."""
+    """List of the paths in a folder, with copies of the files that decide about the work."""
 
     paths: frozenset[str]
     contents: Mapping[str, bytes]
 
     @property
     def tree(self) -> Tree:
-        """The tree as it is known."""
+        """The kept paths and contents as a tree."""
         return Tree(self.paths, self.contents.get)
 
     def as_record(self) -> dict[str, Any]:
-        """The members of the JSON record."""
+        """Return the kept paths and contents as members of a JSON record."""
         texts = {path: base64.b64encode(content).decode() for path, content in sorted(self.contents.items())}
         return {"paths": sorted(self.paths), "contents": texts}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self | None:
-        """Read the record of ``as_record``; return ``None`` for anything else."""
+        """Return the kept files from a record of ``as_record``; ``None`` if the record is invalid."""
         paths, contents = record.get("paths"), record.get("contents")
         if not isinstance(paths, list) or not isinstance(contents, dict):
             return None
@@ -65,7 +65,10 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """The verdict on a folder that is in no work tree; ``kept`` is what decided there at the claim, if known."""
+    """Return the verdict on work in a folder outside git.
+
+    ``kept`` has the files that decide about the work as of the claim, if known.
+    """
     found = check.on_installed
     if kept is not None:
         now = folder_tree(os.fspath(root)) or kept.tree
@@ -83,9 +86,11 @@ def judge_folder(
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Runs the command in a folder as it is, and asks nothing else: for work that is in nobody's hands."""
+    """Run the command in the folder itself and return the verdict, with no other check. Used for work that nobody has
+    claimed.
+    """
     run = _runner(root, check, stop).run_here()
-    message = f"The command {run.over_limit}, and was ended: that proves nothing, for the work or against it"
+    message = f"The command {run.over_limit}, and was stopped; its result does not count"
     good = run.exit_code == 0
     return Verdict(
         accepted=good,
@@ -101,12 +106,12 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return the files that decide about work in a folder, as they are now; call it before the work begins."""
+    """Return copies of the files in a folder that decide about the work. Call this function before the work begins."""
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
 def kept_of(tree: Tree, command: str) -> KeptFiles:
-    """The files of a tree that decide about a command, as far as there is room for them."""
+    """Return copies of the files in a tree that decide about a command, up to a total size."""
     protection = _protection(command, tree)
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
@@ -119,7 +124,7 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return the findings on files of a folder that differ from the copy at the claim."""
+    """Return the findings on files that decide about the work and that differ from their copies made at the claim."""
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)
@@ -142,9 +147,9 @@ def _change(path: str, kept: KeptFiles, protection: ProtectedFiles, now: Tree) -
 
 
 def folder_tree(root: str, *, besides: Collection[str] = ()) -> Tree | None:
-    """The files of a folder, read without following a link; ``None`` where it has too many.
+    """Return the files of a folder, read without following symbolic links; ``None`` if there are too many files.
 
-    What is installed there is left out, and so are the folders ``besides``.
+    Installed dependencies and the folders in ``besides`` are omitted.
     """
     paths: set[str] = set()
     links: dict[str, str] = {}

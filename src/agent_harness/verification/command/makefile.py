@@ -1,7 +1,7 @@
-"""Read what a makefile does for its goals without running it, and compare two versions of it.
+"""Parser for makefiles that runs nothing, and a comparison of two versions of a makefile.
 
-Rules with their recipes, and variables. GNU make's language is larger than this; whatever is not understood counts as a
-line that must stay as it is.
+The parser understands rules with recipes, and variables. Any other line of GNU make counts as a line that must not
+change.
 """
 
 import re
@@ -28,7 +28,7 @@ _INCLUDES = frozenset({"include", "-include", "sinclude"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One or more targets, what they need, and the lines that make them."""
+    """Makefile rule: one or more targets, their prerequisites, and the recipe lines."""
 
     targets: tuple[str, ...]
     needs: tuple[str, ...]
@@ -37,7 +37,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Makefile:
-    """A makefile as far as it is understood."""
+    """Parsed makefile: rules, variables, and all lines that are neither."""
 
     rules: tuple[Rule, ...]
     variables: Mapping[str, str]  # the last assignment of each, as written
@@ -45,7 +45,7 @@ class Makefile:
 
     @classmethod
     def parse(cls, text: str) -> "Makefile":
-        """The makefile in a text; reading never fails."""
+        """Return the makefile parsed from a text. Invalid text raises no error."""
         rules: list[tuple[str, str, list[str]]] = []
         variables: dict[str, str] = {}
         others: list[str] = []
@@ -70,7 +70,10 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """The files that it includes, as far as its variables say which, and whether make goes on without them."""
+        """Return the files that the makefile includes, each with True if make continues without the file.
+
+        Variables are expanded if their values are known.
+        """
         lines = (line.split() for line in map(self._expanded, self.others))
         found = (words for words in lines if words and words[0] in _INCLUDES)
         asks = any("$(wildcard" in line for line in self.others)
@@ -83,7 +86,7 @@ class Makefile:
         return default or list(named)[:1]
 
     def reached(self, goals: Collection[str]) -> list[Rule]:
-        """The rules that may run for these goals: their own, and those of all that they need."""
+        """Return the rules that may run for these goals, including the rules of all prerequisites."""
         wanted, queue = set(goals), list(goals)
         while queue and len(wanted) < _MOST_TARGETS:
             target = queue.pop()
@@ -96,7 +99,7 @@ class Makefile:
         return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
 
     def recipes(self, goals: Collection[str]) -> list[str]:
-        """The recipes of these rules as shell text, variables replaced by their values."""
+        """Return the recipes that may run for these goals as shell texts with variables expanded."""
         return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
 
     def _expanded(self, text: str) -> str:
@@ -115,10 +118,10 @@ class Makefile:
 
 
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
-    """Return in a few words how a changed makefile weakens the way to these goals; ``None`` if it does not.
+    """Return in a few words how a changed makefile weakens the rules for these goals; ``None`` if it does not.
 
-    Other rules may change, lists may grow, and rules and variables that were not there may come. ``sets_values``:
-    variables for the recipes as well, if their values are plain words.
+    Other rules may change, lists may grow, and new rules and variables may be added. ``sets_values``: variables used in
+    recipes may be added too, if their values are plain words.
     """
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
@@ -128,14 +131,14 @@ def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bo
 def _rules(old: Makefile, new: Makefile, goals: Collection[str]) -> Iterator[str]:
     known = old.reached(goals)
     if DEFAULT_GOAL in goals and old.first_goal()[:1] != new.first_goal()[:1]:
-        yield "another goal comes first"
+        yield "the first goal has changed"
     for target in sorted({target for rule in known for target in rule.targets}):
         was = [rule for rule in known if target in rule.targets]
         now = [rule for rule in new.rules if target in rule.targets]
         if [rule.recipe for rule in was if rule.recipe] != [rule.recipe for rule in now if rule.recipe]:
-            yield f"the recipe of {target} is another one"
+            yield f"the recipe of {target} has changed"
         elif not _grown([n for rule in was for n in rule.needs], [n for rule in now for n in rule.needs]):
-            yield f"{target} needs less than before"
+            yield f"{target} has fewer prerequisites"
     for rule in new.rules:
         if rule not in old.rules and any(t.startswith(".") and t != ".PHONY" for t in rule.targets):
             yield f"{rule.targets[0]} changes how make works"
@@ -153,7 +156,7 @@ def _variables(old: Makefile, new: Makefile, sets_values: bool) -> Iterator[str]
     for name, text in old.variables.items():
         now = new.variables.get(name)
         if name in used and now != text and not (now and name not in leading and _lengthened(text, now)):
-            yield f"{name} is set to something else"
+            yield f"{name} is set to another value"
     for name in new.variables.keys() - old.variables.keys():
         is_value = sets_values and name not in leading and _PLAIN.search(new.variables[name])
         if (name in used and not is_value) or name in _STEERING or name.startswith("."):
@@ -173,13 +176,13 @@ def _lines(old: Makefile, new: Makefile) -> Iterator[str]:
 
 
 def _lengthened(before: str, after: str) -> bool:
-    """Return whether a list only got further names at its end: no options, and no shell signs."""
+    """Return True if only plain names were appended to a list: no options and no shell characters."""
     more = after.removeprefix(before).split()
     return after.startswith(f"{before} ") and all(_NAME.match(word) for word in more)
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return whether all words are still there in their order."""
+    """Return True if all old words are still present in the old order."""
     rest = iter(after)
     return all(any(word == other for other in rest) for word in before)
 

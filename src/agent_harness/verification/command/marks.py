@@ -1,4 +1,7 @@
-"""The marks by which code can tell which program has started it, and a run of a check without them."""
+"""Run of a check without the marks by which code can detect the program that has started it.
+
+Examples of marks are variables set by make and npm.
+"""
 
 import os
 import re
@@ -12,7 +15,7 @@ from agent_harness.verification.changes import tree_at
 from agent_harness.verification.runner_config import is_test_file
 
 MARKING = re.compile(r"\b(?:make|npm|npx|yarn|node|python[\d.]*)\b")
-"""Programs that tell what they start that they have started it."""
+"""Programs that leave a mark, such as a variable, in each process that they start."""
 _OF_MARK = re.compile(
     rb"\b(?:MAKE(?:LEVEL|FLAGS)|MFLAGS|npm_\w+|environ|getenv|process\.env|ENV|\w*argv|modules|unittest)\b"
 )
@@ -30,10 +33,10 @@ exec /bin/sh "$@"
 def unmarked(
     folder: Path, variables: Mapping[str, str], folder_of_check: Path, checks: Mapping[str, bytes], *, marks: bool
 ) -> dict[str, str]:
-    """Return variables with which make, npm, Python and node load programs of ours, which take their ``marks`` away.
+    """Return variables that make make, npm, Python and node load harness programs which remove the marks of the caller.
 
-    With ``marks`` these programs change nothing. ``checks`` are the files of the check. A makefile among them that
-    chooses its shell keeps that shell, and the marks of make.
+    With ``marks`` these programs are loaded, but remove nothing. ``checks`` are the files of the check. A makefile
+    among them that selects its own shell keeps that shell, and the marks of make.
     """
     own = folder / "marks"
     (own / "bin").mkdir(parents=True)
@@ -62,7 +65,9 @@ def unmarked(
 
 
 def is_of_work(case: Case) -> bool:
-    """Return whether the work asks what has started it, and no file of before does."""
+    """Return True if the changed code looks for the program that has started it, and no file of the base commit
+    does.
+    """
     candidate = tree_at(case.git, case.objects, case.candidate)
     changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
     if not any(_OF_MARK.search(candidate.read(path) or b"") for path in changed):

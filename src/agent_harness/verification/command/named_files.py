@@ -1,10 +1,10 @@
-"""The files that a validation command names or loads: what decides about an agent's work, and so may not be bent by it.
+"""Search for the files that a validation command mentions or loads, which the agent's work must not weaken.
 
-Read from the tree of the claim, never from the candidate: an agent does not choose what is protected from it. A script
-or a test runner decides by its exit status. A program whose output the command itself compares (``python calc.py |
-grep 3``), and one that is left running (``node server.js &``), is the work, and is left free; so are the files that
-``grep``, ``test`` and their like look at. Scripts that set an environment up decide as well, and what they start is the
-work.
+The search reads the tree as of the claim, never the candidate: an agent does not choose which files are protected. A
+script or a test runner decides by its exit status, so it is protected. Two kinds of programs are part of the work and
+are not protected: those whose output the command compares (``python calc.py | grep 3``), and those left running (``node
+server.js &``). Files that ``grep``, ``test`` and similar programs read are not protected either. Scripts that set up an
+environment are protected, but the programs that they start are part of the work.
 """
 
 import ast
@@ -60,7 +60,7 @@ _SHORT_NAMES = {"test": ("t", "tst")}  # of npm
 _OF_NPM = frozenset({"-w", "--workspace", "--prefix", "-C"})  # with a value
 _VERBS = frozenset({"run", "watch", "related", "bench"})  # of vitest
 _OF_MODULES = frozenset({"unittest", "nose2", "nosetests", "trial"})
-"""Runners that are given tests by the names of their modules."""
+"""Test runners whose arguments are module names."""
 _BY_PATTERN = frozenset({"-p", "--pattern"})
 _TESTING_VERBS = frozenset({"test", "tests", "check", "verify", "t", "nextest", "ci"})
 _BUILD_TOOLS = frozenset(
@@ -109,7 +109,7 @@ _USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALL_WORDS = re.compile(r"""(?<=[^\s{;&|(] )(?:"\$[@*]"|\$[@*])""")  # what a script hands on to a command
 _PATTERN = re.compile(r"[*?\[]")
 _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
-"""Folders whose programs judge the work and do not belong to it, with the modules that lie beside them."""
+"""Folders whose programs, with the modules beside them, judge the work and are not part of the work."""
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
@@ -120,7 +120,7 @@ _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFile:
-    """A file that is not there, and that a command would read or run if it were."""
+    """File that does not exist, but that a command would read or run if it were created."""
 
     pattern: str
     instead_of: str = ""  # the file whose place it takes
@@ -128,13 +128,13 @@ class AbsentFile:
     beside: str = ""  # their text
 
     def matches(self, path: str) -> bool:
-        """Return whether this path would be that file."""
+        """Return True if this path matches the pattern of the absent file."""
         return path.count("/") == self.pattern.count("/") and fnmatchcase(path, self.pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Files that decide about a candidate, as paths of the project."""
+    """Files that decide about a candidate, as paths relative to the project."""
 
     scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
     makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
@@ -148,17 +148,17 @@ class Named:
 
     @property
     def files(self) -> frozenset[str]:
-        """The single files among all this."""
+        """The paths of the scripts, makefiles and ``package.json`` files that decide about a candidate."""
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
-        """Return whether the commands name or load this file, or would if it were there."""
+        """Return True if the commands mention or load this file, or would if it were created."""
         return path in self.files or any(each.matches(path) for each in self.absent)
 
 
 @dataclass(slots=True)
 class _Names:
-    """Names found so far."""
+    """Files that decide about the work, as far as the search has found them."""
 
     tree: Tree
     sets_up: bool = False  # what its scripts start is the work
@@ -181,10 +181,10 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files of this tree that ``command`` names or loads, also through scripts, makefiles and package
-    scripts.
+    """Return the files of this tree that ``command`` mentions or loads, including through scripts and makefiles.
 
-    ``sets_up``: it sets up the environment of the work, and proves nothing.
+    Scripts of ``package.json`` are followed too. ``sets_up``: the command only sets up the environment and proves
+    nothing.
     """
     found = _Names(tree, sets_up)
     _read(found, command, "")
@@ -202,7 +202,7 @@ def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
 
 
 def joined(all_named: Sequence[Named]) -> Named:
-    """Return the files that several commands name or load."""
+    """Return the union of the files that several commands mention or load."""
     makefiles: dict[str, frozenset[str]] = {}
     packages: dict[str, frozenset[str]] = {}
     for each in all_named:
@@ -222,7 +222,7 @@ def joined(all_named: Sequence[Named]) -> Named:
 
 
 def _read(found: _Names, text: str, folder: str) -> None:
-    """Adds what a piece of shell text names, when it is run in this folder of the project."""
+    """Add to ``found`` the files that a shell text mentions when run in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
     starts_work = found.sets_up and bool(found.texts)
@@ -231,7 +231,9 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Adds what commands name; ``filtered``: something else decides by what they print."""
+    """Add to ``found`` the files that a list of shell commands mentions. ``filtered``: another program evaluates their
+    output.
+    """
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
     free, piped = 0, False
@@ -251,7 +253,7 @@ def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filte
 
 
 def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool) -> str:
-    """Adds what one command names; the folder of the next one."""
+    """Add to ``found`` the files that one shell command mentions. Return the folder in which the next command runs."""
     given = command.plain
     for word in given:
         if assigned := _ASSIGNED.fullmatch(word):
@@ -274,7 +276,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
-    """The words with variables and patterns as what they stand for: one command for each value of a loop."""
+    """Yield the words of a command with variables and patterns expanded, once for each value of a loop."""
     used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
     names = [name for name in used if found.values.get(name)]
     for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
@@ -284,7 +286,7 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """The files that a pattern of the shell stands for, by their paths from the folder; else the word itself."""
+    """Return the files that match a shell pattern, relative to the folder; if there are none, the word itself."""
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -294,7 +296,7 @@ def _files(found: _Names, word: str, folder: str) -> list[str]:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """The words from the program on: behind variables, ``timeout 60``, ``poetry run`` and their like."""
+    """Return the words from the program on, without leading variables and wrappers such as ``timeout 60``."""
     rest = list(words)
     while name_of(rest) != "xargs" and (count := unwrapped(rest)):
         rest = rest[count:]
@@ -326,7 +328,9 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Expected output, and what ``cat`` hands on of a check; files of which it is asked whether they are there."""
+    """Add to ``found`` the expected output that a comparing program reads. Note the files whose existence a command
+    tests.
+    """
     if program == "cat":
         _read_in(found, rest, folder)
     if program in _COMPARING:
@@ -337,12 +341,14 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Adds programs of a check that another program reads from its input, such as the SQL of assertions."""
+    """Add to ``found`` checking programs that another program reads from its input, such as SQL files with
+    assertions.
+    """
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """The command; in the place of ``find -exec`` and ``xargs`` those that they start with what ``find`` finds."""
+    """Return the commands that a command starts; for ``find -exec`` and ``xargs``, one for each file found."""
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -364,7 +370,7 @@ def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]
 
 
 def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """``sh X``, ``. X``, ``sh -c TEXT``, ``eval TEXT``."""
+    """Add to ``found`` the files used by a shell call: ``sh X``, ``. X``, ``sh -c TEXT`` or ``eval TEXT``."""
     script, at = script_of(words), script_file_at(words)
     if script is not None:
         _read(found, script, folder)
@@ -374,7 +380,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Tests that a script is handed: what it does with them, its author alone knows, and most likely it runs them."""
+    """Add to ``found`` the tests among the arguments of a script, because the script most likely runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -389,7 +395,9 @@ def _script(
     shell: bool | None = None,
     handed: Sequence[str] = (),
 ) -> None:
-    """A script that is run; its own text is read for further names when a shell runs it, with the words it is given."""
+    """Add to ``found`` a script that is run. If a shell runs the script, search its text too, with its arguments filled
+    in.
+    """
     if word.startswith("/"):
         found.outside.add(word)
         return
@@ -422,7 +430,7 @@ def _script(
 
 
 def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
-    """Return whether a script starts what judges, such as a test runner: what it prints is a verdict then."""
+    """Return True if a script starts a test runner or another checking program, so that its output is a verdict."""
     if path in found.free or found.sets_up:
         return found.sets_up
     inside = _Names(found.tree, free=[*found.free, path])
@@ -432,7 +440,9 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add the files that a checking program loads from beside it, and the scripts and expected output that it names."""
+    """Add to ``found`` the modules that a checking program loads from its folder, and the scripts and expected output
+    that it mentions.
+    """
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
         return
@@ -456,7 +466,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Adds the module of that name, with what it loads itself, if there is one."""
+    """Add to ``found`` the module of that name, if it exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -464,7 +474,7 @@ def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") 
 
 
 def _interpreted(found: _Names, program: str, rest: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """``python X``, ``python -m X``, ``node X``."""
+    """Add to ``found`` the files used by an interpreter call: ``python X``, ``python -m X`` or ``node X``."""
     is_python = bool(_PYTHON.match(program))
     found.python = found.python or is_python
     if "--test" in rest and not is_python:
@@ -502,7 +512,7 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """A test runner: the tests that it is given, else all that it may find."""
+    """Add to ``found`` the tests given to a test runner; if none are given, all tests that the runner may find."""
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -528,7 +538,10 @@ def _is_below(path: str, places: Collection[str]) -> bool:
 
 
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
-    """A file, folder, node id, or dotted name of a module, class or test; ``modules``: also one without a dot."""
+    """Yield the test path that a word stands for: a file, folder, node id, or dotted name of a module, class or test.
+
+    ``modules``: a name without a dot may be a module too.
+    """
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
     if path:
@@ -546,7 +559,7 @@ def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False)
 
 
 def _matching(found: _Names, program: str, before: str, word: str) -> set[str]:
-    """The test files whose paths hold a word that is not a path, for runners that choose by it."""
+    """Return the test files whose paths contain the word, for runners such as jest that select tests by a substring."""
     chooses = program in ("jest", "vitest") and before not in ("-t", "--testNamePattern") and word not in _VERBS
     return {path for path in found.tree.paths if word in path and is_test_file(path)} if chooses else set()
 
@@ -576,7 +589,7 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
 
 
 def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
-    """Add the files that a makefile, and its includes, use for these goals."""
+    """Add to ``found`` the files that a makefile and its includes use for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
     fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
@@ -594,7 +607,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """The text of a makefile, and of all that it includes."""
+    """Return the texts of a makefile and of all makefiles that it includes, by path."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -612,7 +625,9 @@ def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
 
 
 def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """``npm test``, ``yarn run check``: the scripts of package.json that it leads to; ``yarn jest``, ``bun test``."""
+    """Add to ``found`` the files used by a package manager call, such as ``npm test``, ``yarn jest`` or ``bun
+    test``.
+    """
     if rest and (rest[0] in _RUNNERS or (program == "bun" and rest[0] == "test")):
         _runner(found, rest[0], rest[1:], folder)
     before = ""
@@ -635,7 +650,7 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 
 def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
-    """The words of a package manager that the command of a script gets: of npm no options before ``--``."""
+    """Return the arguments that a package manager passes on to a script; npm passes no options before ``--``."""
     begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
     end = rest.index("--") if "--" in rest else len(rest)
     own = [
@@ -647,7 +662,7 @@ def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
 
 
 def package_scripts(content: bytes | None) -> dict[str, str]:
-    """The scripts of a package.json; none when it cannot be read."""
+    """Return the scripts of a ``package.json`` by name; empty if the content cannot be parsed."""
     try:
         document = json.loads(content or b"{}")
     except (ValueError, RecursionError):
@@ -657,7 +672,9 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Files that a program reads without being told to; those with a section for others count as settings."""
+    """Add to ``found`` the files that a program reads by default, except settings files that it shares with other
+    programs.
+    """
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
     shared = {"setup.cfg", "pyproject.toml"}
@@ -673,7 +690,9 @@ def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:
-    """The file of the tree that a word names in a folder; where it is a link, the file that it leads to."""
+    """Return the file of the tree to which a word in a folder refers, with symbolic links followed; None if there is
+    none.
+    """
     path = _joined(folder, word)
     seen: set[str] = set()
     while path in found.tree.links and path not in seen:
@@ -683,12 +702,12 @@ def _resolved(found: _Names, word: str, folder: str) -> str | None:
 
 
 def _link_of(found: _Names, word: str, folder: str) -> list[str]:
-    """The link itself, where a word names one."""
+    """Return the path of the symbolic link to which a word refers, or an empty list."""
     path = _joined(folder, word)
     return [path] if path in found.tree.links else []
 
 
 def _joined(folder: str, word: str) -> str:
-    """A path of the project; what leads out of it begins with ``..``."""
+    """Return a path relative to the project. A path outside the project begins with ``..``."""
     path = posixpath.normpath(posixpath.join(folder, word)) if word else ""
     return "" if path == "." else path

@@ -1,7 +1,7 @@
-"""Further questions to a check of which only the exit status is known, after it has noticed changed values.
+"""Further tests of a check of which only the exit status is known, made after the check has noticed changed values.
 
-Data that was there and that the work changed is put back, while the code stays: a check that fails then passes only
-since the work changed what it is asked. Then the tests are run without the mark of their runner.
+First, existing data that the work changed is restored, while the code stays. If the check then fails, the check passes
+only because the work changed the data. Then the tests are run so that code cannot detect the test runner.
 """
 
 import ast
@@ -34,7 +34,7 @@ _DATA_FOLDERS = frozenset({"data", "expected", "fixtures", "golden", "snapshots"
 _SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
 _COMPARES = frozenset({"cmp", "diff"})
 _SET_BY_MANY = frozenset({"locale", "logging", "os", "readline", "sys", "warnings"})
-"""Modules of Python whose parts honest programs set."""
+"""Python modules whose attributes legitimate programs assign."""
 _PATTERN = re.compile(r"[\w./-]*\*[\w./*-]*")
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _GO = re.compile(r"\bgo\s+test\b")
@@ -52,7 +52,10 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 
 
 def changed_values(case: Case) -> dict[str, bytes]:
-    """Data of the base that the work changed beside code, as it was; not what a person has said may change."""
+    """Return the base version of each data file that the work changed together with code.
+
+    Files that the user allows to change are omitted.
+    """
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
     if not data or not (any(is_code(change.path) for change in work) or _is_compared(case, data)):
@@ -62,9 +65,9 @@ def changed_values(case: Case) -> dict[str, bytes]:
 
 
 def _is_compared(case: Case, data: Collection[str]) -> bool:
-    """Return whether one program of the check is given changed data together with another file of the work.
+    """Return True if a program in the check gets changed data and another changed file as arguments.
 
-    A search is given files and compares none of them with another.
+    A search program such as grep does not count, because grep does not compare its files with each other.
     """
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
@@ -73,14 +76,14 @@ def _is_compared(case: Case, data: Collection[str]) -> bool:
 
 
 def _commands(case: Case) -> Iterator[tuple[str, set[str]]]:
-    """Yield the programs that the check runs by its text and its scripts, each with the paths among its words."""
+    """Yield the programs that the check and its scripts run, each with the paths among its arguments."""
     for words in (each.plain for text in _texts(case) for each, _ in read(text).every()):
         at = program_at(words)
         yield name_of(words[at:]), {posixpath.normpath(word) for word in words[at + 1 :]}
 
 
 def _texts(case: Case) -> list[str]:
-    """The text of a check that judges alone, and of its scripts as they were before the work."""
+    """Return the text of the check and of its scripts in the base commit; empty if other checks judge the work too."""
     if not case.guard.protection.alone:
         return []
     scripts = (case.tree.read(path) or b"" for path in sorted(case.guard.protection.checks.scripts))
@@ -88,9 +91,9 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Files of the base that the work removed, and that the check reaches by a pattern or a folder, as they were.
+    """Return the base version of each file that the work deleted and that the check reaches by a pattern or a folder.
 
-    A file that the check or the item names is removed on purpose.
+    A deleted file that the check or the item mentions is omitted, because it was deleted on purpose.
     """
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
@@ -106,29 +109,33 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Tell that the check compares a file which the work brought along, and which nothing in the check writes."""
+    """Grade the work "checked", not "proven", if the check compares a file that the work added and the check does not
+    write.
+    """
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
     if results and _fails_with(case, command, dict.fromkeys(results, b"")):
         case.noticed = False
-        case.not_asked = f"it compares {results[0]}, which the work brought along and the check does not write"
+        case.not_asked = f"it compares {results[0]}, which the work added and the check does not write"
 
 
 def rewritten_values(case: Case) -> None:
-    """Tell that the run of the check rewrites values that are expected: it agrees with whatever stands there then."""
+    """Grade the work "checked", not "proven", if the check rewrites its own expected values and so agrees with any
+    result.
+    """
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
         if is_expected and holds_values(path):
-            case.noticed, case.not_asked = False, f"its run rewrites {path}, with which it compares"
+            case.noticed, case.not_asked = False, f"its run rewrites {path}, which contains its expected values"
             return
 
 
 def replaced_parts(case: Case) -> None:
-    """Tell that the work replaces a function of Python's own modules: a check that uses it says nothing."""
+    """Grade the work "checked", not "proven", if it replaces a function of a Python standard module."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
-            case.noticed, case.not_asked = False, f"{change.path} replaces {name} of Python for every module"
+            case.noticed, case.not_asked = False, f"{change.path} replaces Python's {name} for every module"
             return
 
 
@@ -148,7 +155,7 @@ def _replaced(tree: ast.Module) -> Iterator[str]:
 
 
 def holds_values(path: str) -> bool:
-    """Return whether a file holds values: settings, pages for people and templates are part of the work."""
+    """Return True if a file contains data; settings, documentation and templates do not count."""
     suffix = posixpath.splitext(path)[1].lower()
     if not suffix:
         return bool(_DATA_FOLDERS & {*path.split("/")[:-1]})
@@ -156,15 +163,16 @@ def holds_values(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Return whether a file is part of the product, and holds neither values nor settings."""
+    """Return True if a file is product code, that is neither data nor settings."""
     suffix = posixpath.splitext(path)[1]
     return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
 
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
-    """The check once more with older data: red says that it passes only since the work changed what it is asked.
+    """Run the check with the base version of the ``returned`` files, and reject the work if the check fails.
 
-    The work removed those that are ``gone``.
+    A check that fails with the base version passes only because the work changed or deleted the data. ``gone``: the
+    work deleted these files.
     """
     singles = [{path: content} for path, content in sorted(returned.items())]
     for files in singles if len(singles) <= _MOST_SINGLE else [returned]:
@@ -173,14 +181,16 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
         paths = sorted(files)
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         why = "without" if gone else "with"
-        how = "which the work has removed" if gone else "as the work has changed it"
-        message = f"The command passes only {why} {shown}, {how}, and fails with what was there before; {ALLOWED_BY}"
+        how = "which the work deleted" if gone else "as changed by the work"
+        message = f"The command passes only {why} {shown}, {how}, and fails with the base version; {ALLOWED_BY}"
         case.find("data_changed", message, path=paths[0], paths=paths)
         return
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return whether the check fails with older data; of tests that report, only unchanged ones count."""
+    """Return True if the check fails with these versions of the files. With a test report, only unchanged tests
+    count.
+    """
     if not case.runs["proof"].report:
         return _run(case, command, files).exit_code not in (0, None)
     run = case.part(command, RunAsked(seconds=case.short_limit, keep_going=True, overlays=(Edits(files),)))
@@ -191,18 +201,19 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return whether the check can be run without the mark of its runner."""
+    """Return True if code could detect the check's test runner, and the check can be run without that sign."""
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 
 def without_mark(case: Case, command: str) -> None:
-    """The tests without what tells that they are run by a test runner: who knows it answers otherwise there."""
+    """Run the tests so that code cannot detect the test runner, and reject work that then fails."""
     if found := _NODE.fullmatch(command.strip()):
         plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
         run = _run(case, plain, {})
         if run.exit_code not in (0, None):
             message = (
-                f"The tests pass under 'node --test' and fail as plain programs: '{plain}' ends with {run.exit_code}"
+                "The tests pass under 'node --test' and fail without the test runner: "
+                f"'{plain}' exits with {run.exit_code}"
             )
             case.find("answers_differ", message, calls=[plain])
     elif _runs_go(case, command):
@@ -216,19 +227,20 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """The tests of Go under the name of a plain program; each package that passes has a test that has passed.
+    """Run Go tests under the name of an ordinary program, and require a passed test for each package reported as
+    ``ok``.
 
-    ``go test`` says ``ok`` where the program of the tests ends with 0, also before the first of them.
+    ``go test`` prints ``ok`` whenever the test program exits with 0, even before its first test.
     """
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
         return
     if run.exit_code:
-        message = "The tests pass under 'go test', and fail where their program has the name of a plain one"
+        message = "The tests pass under 'go test', but fail if their program has an ordinary name"
         case.find("answers_differ", message, calls=[command])
     elif missing := [each for each in packages_without_tests(run.output) if _is_of_work(each, case)]:
         message = (
-            f"go test says that {missing[0]} is ok, and none of its tests has passed: the program ended before that"
+            f"go test reports {missing[0]} as ok, but none of its tests passed: the program exited before its tests"
         )
         case.find("proof_failed", message, problem="no test passed")
 
@@ -239,7 +251,7 @@ def _is_of_work(package: str, case: Case) -> bool:
 
 
 def packages_without_tests(output: str) -> list[str]:
-    """The packages that ``go test -v`` calls ok, though none of their tests has passed or was skipped."""
+    """Return the packages that ``go test -v`` reports as ok although no test of the package passed or was skipped."""
     found: list[str] = []
     begin = 0
     for line in _GO_OK.finditer(output):
@@ -251,7 +263,7 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """One run with these files as they are given, also if the candidate does not have them any more."""
+    """Run the command once with these file contents, including files that the candidate deleted."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

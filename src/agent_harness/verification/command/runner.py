@@ -1,8 +1,8 @@
-"""Runner of any command that proves something: in a separate checkout, watched if it may start pytest.
+"""Runner for any validation command, in a separate checkout, with a test recorder if the command may start pytest.
 
-Each pytest that the command starts runs with the run recorder of ``runner``, where it can be loaded: an exit status of
-0 is believed only with whole runs behind it, and tests that are skipped while they run, by no word of the tests that a
-person wrote, do not count as proof.
+Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0 is accepted
+only if the recorded runs are complete. A test that is skipped while it runs proves nothing, unless the user's own tests
+mention skipping.
 """
 
 import os
@@ -59,22 +59,22 @@ from agent_harness.verification.verdict import CRITICAL, FAST, NORMAL, OFF, STRI
 _RUNS_NOTHING = frozenset({"--collect-only", "--co", "--fixtures", "--markers", "--version", "--help", "-h"})
 _PYTEST = re.compile(r"(?<![\w-])py\.?test(-3(\.\d+)?)?(?![\w/-])")  # a word, and no folder
 _WITHOUT_PYTEST = (
-    "pytest did not start, or not with our plugin; on the code before it did. A task that is meant to change how its "
-    "tests are run names the files that lead to them in validation.may_change"
+    "pytest did not start with the harness plugin, as it did on the base commit. If the task is meant to change how "
+    "tests are run, list the files that start them in validation.may_change"
 )
-_WENT_ON = "a pytest failed, and the command went on as if it had not; on the code before it never did"
+_WENT_ON = "a pytest run failed and the command continued, which it did not do on the base commit"
 _UNTAGGED = "unset HARNESS_RUN_ID\n"
 _SHOWN = 3  # names written out in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCheck:
-    """A command that proves something, and how strictly."""
+    """Settings of a check: the command that proves the work, and how strictly its result is judged."""
 
     command: str  # for ``sh -c``
     timeout_seconds: float = 300.0
     isolation: str = WORKTREE
-    requires_red: str = TELL  # what becomes of a command that passes on the code before: OFF, TELL, REJECT
+    requires_red: str = TELL  # consequence of a command that passes on the base commit: OFF, TELL, REJECT
     may_change: tuple[str, ...] = ()  # patterns of files that the work is meant to change
     sandbox: SandboxSettings = AUTO
     in_place_setting: str = "isolation: in_place"  # for people: what makes the command run in the folder
@@ -87,7 +87,7 @@ class CommandCheck:
 
     @property
     def strictness(self) -> Strictness:
-        """The columns of the table of what follows."""
+        """The strictness settings of the check for the judge."""
         return Strictness(
             requires_red=self.requires_red,
             mutants=self.trust != FAST,
@@ -98,17 +98,17 @@ class CommandCheck:
 
     @property
     def alone(self) -> "CommandCheck":
-        """The same with nothing asked but whether it passes."""
+        """The check without further requirements: only its exit status counts."""
         return replace(self, requires_red=OFF, trust=FAST)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables that keep each run from loading code that came with the work and does not belong to it."""
+        """Environment variables that stop pytest from loading plugins that were installed during the work."""
         return {"PYTEST_ADDOPTS": self.installed.blocking} if self.installed.plugins else {}
 
     @property
     def on_installed(self) -> list[Finding]:
-        """Findings against a run in the installed packages and programs."""
+        """Findings on changes of installed packages and programs."""
         return [
             replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
             for each in self.installed.findings
@@ -116,7 +116,7 @@ class CommandCheck:
 
 
 class CommandRunner(Runner):
-    """Any command; ``root`` is the folder in which it runs, and ``git`` its repository, where it has one."""
+    """Runner for any command. The command runs in ``root``; ``git`` is the repository, if there is one."""
 
     subject, passes_only, allowed_by = "The command", "The command passes only", ALLOWED_BY
     tests, item, ends_with = "The tests", "task", ""
@@ -140,7 +140,7 @@ class CommandRunner(Runner):
         self._base, self._named = base, named or Named()
         self._tree = tree or Tree((), lambda _: None)
         self._ignored: list[str] | None = None
-        self._before: Run | None = None  # with the run recorder on the code before
+        self._before: Run | None = None  # with the run recorder on the base commit
         self.watches = self._may_run_pytest(parse(check.command))
 
     def look_around(self) -> list[Finding]:
@@ -167,7 +167,7 @@ class CommandRunner(Runner):
         return self.run_here(terms.seconds) if self.in_place else super().prove(commit, command, terms)
 
     def run_here(self, seconds: float | None = None) -> Run:
-        """The command in the folder as it is."""
+        """Run the command in the project folder itself instead of a checkout."""
         root = Path(self.git.root)
         with TemporaryFolder() as compiled:
             # compiled files that lay in the folder would be part of the next commit
@@ -178,11 +178,12 @@ class CommandRunner(Runner):
             return self._unwatched(place, self.check.command, terms, variables, access)
 
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
-        """With the run recorder where it may run pytest, and that can be loaded.
+        """Run the command in a checkout, with the run recorder if the command may run pytest.
 
-        What it makes of tests that fail is its own affair where it does so on the code before as well. One that fails
-        before any pytest has taken our options is run without them, since they may be the reason. One that passes
-        without any is believed by its exit status, unless a pytest takes them on the code before.
+        The command may ignore failing tests if it did so on the base commit too. A command that fails before any pytest
+        process has read the recorder's options is run again without the options, because they may be the cause. A
+        command that passes without any recorded pytest is judged by its exit status, unless pytest is recorded on the
+        base commit.
         """
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
@@ -229,11 +230,11 @@ class CommandRunner(Runner):
         marks: bool | None = None,
         checks: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """As a person runs it, at the path of the project where it can be laid there.
+        """Run the command as a user would, with the checkout mounted at the path of the project if possible.
 
-        ``at_home``: with their home folder, which it may read. A network of its own looks like the machine's, and leads
-        nowhere. ``marks``: with what takes the marks of the program away from what it has started, or with what leaves
-        them.
+        ``at_home``: the user's home folder is readable. The network is a separate one that looks like the machine's but
+        leads nowhere. With ``marks`` False, code cannot detect the program that started it. With ``marks`` True, the
+        helper programs run, but hide nothing. With ``marks`` None, no helper programs are used.
         """
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
@@ -261,9 +262,11 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the checkout, and what is lent to it, by the paths over which they are laid; none if they cannot be.
+        """Return the mounts that put the checkout and its linked dependencies at the project's paths; empty if not
+        possible.
 
-        What is lent is linked to the project, where the checkout will be: these links become places to lay it over.
+        Dependencies are links to the project, which the mounted checkout hides. Each link is therefore replaced by a
+        mount point.
         """
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
@@ -308,14 +311,14 @@ class CommandRunner(Runner):
 
     @property
     def _has_to_start(self) -> bool:
-        """True if pytest begins on the code before, and nobody has released what leads to it there."""
+        """True if pytest starts on the base commit, and the user has not allowed changes to the files that start it."""
         is_free = matcher(self.check.may_change)
         leading = [path.encode("utf-8", "surrogateescape") for path in self.changed if self._named.loads(path)]
         return not any(map(is_free, leading)) and self._known_before.started
 
     @property
     def _known_before(self) -> Run:
-        """The command with the run recorder on the code before; run once, where something asks for it."""
+        """The recorded run of the command on the base commit, made once at first use."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -323,7 +326,7 @@ class CommandRunner(Runner):
         return self._before
 
     def _may_run_pytest(self, command: Command) -> bool:
-        """Return whether the command, or a script or a makefile that it leads to, speaks of pytest."""
+        """Return True if the command, or a script or makefile that it uses, mentions pytest."""
         if _RUNS_NOTHING & {*command.words}:
             return False
         if command.pytest or any(_PYTEST.search(text) for text in self._named.texts):
@@ -337,10 +340,14 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Not believed; or it fails in a checkout and passes in the folder, said as exactly that."""
+        """Return the finding for a run that exited with 0 but is not accepted, or that passes only in the project
+        folder.
+
+        Return None for any other failure.
+        """
         if run.exit_code == 0:
             problem = run.problem or "no test passed"
-            message = f"The command ended with 0, but its run is not believed: {problem}"
+            message = f"The command exited with 0, but its run is not trusted: {problem}"
             return Told("proof_failed", message, {"problem": problem})
         if (
             self.in_place
@@ -351,15 +358,18 @@ class CommandRunner(Runner):
             return None
         missing = left_behind(self._ignored or (), self._linked())
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        why = f"; what is ignored here is not there: {names}" if missing else ""
+        why = f"; the checkout lacks ignored files: {names}" if missing else ""
         message = (
-            f"The command fails in a checkout of the work (exit {run.exit_code}) and passes in the folder{why}. "
-            f"Commit what it needs, or let it run in the folder: {self.check.in_place_setting}"
+            f"The command fails in a checkout of the work (exit {run.exit_code}) and passes in the project "
+            f"folder{why}. Commit the files that it needs, or run it in the project folder: "
+            f"{self.check.in_place_setting}"
         )
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Tests that were skipped while they ran, where the tests of before do not speak of it."""
+        """Return the finding on tests that were skipped while they ran, unless the tests of the base commit mention
+        skipping.
+        """
         report = run.report
         silent = {
             node
@@ -371,19 +381,23 @@ class CommandRunner(Runner):
         if not silent:
             return None
         shown = ", ".join(sorted(silent)[:_SHOWN])
-        message = f"Tests were skipped while they ran, and prove nothing: {shown}; only a mark on a test may skip it"
+        message = (
+            f"Tests were skipped while they ran, so they prove nothing: {shown}; only a mark on a test may skip it"
+        )
         return Told("proof_failed", message, {"failing": sorted(silent)[:50]})
 
     def is_green(self, run: Run, proven: Collection[str]) -> bool:
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """The files of the tests with these ids, which may begin in another folder than the project's."""
+        """Return the files of the tests with these node ids, which may be relative to another folder than the
+        project's.
+        """
         files = {file_of(node) for node in nodes}
         return {path for path in self._tree.paths for file in files if is_test_file(path) and is_one(path, file)}
 
     def _speaks_of_skips(self, file: str) -> bool:
-        """Return whether a test file, or a conftest above it, spoke of skipping before the work began."""
+        """Return True if a test file, or a ``conftest.py`` above it, mentioned skipping in the base commit."""
         folders = [str(each) for each in PurePosixPath(file).parents]
         above = [posixpath.normpath(posixpath.join(each, "conftest.py")) for each in folders]
         tree = self._tree
@@ -391,7 +405,9 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """True if the folder has anything to the command that a checkout of the same files has not."""
+        """True if the command may find something in the project folder that a checkout of the same files does not
+        have.
+        """
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
         more = bool(self._linked() or left_behind(self._ignored or (), ()))
@@ -417,7 +433,7 @@ class CommandRunner(Runner):
     # ---- places --------------------------------------------------------------------------------------------------
 
     def _linked(self) -> tuple[str, ...]:
-        """Installed dependencies of the project."""
+        """Return the project's installed dependencies that are linked into checkouts."""
         if self._ignored is None:
             self._ignored = ignored_paths(self.git)
         return linkable(Path(self.git.root), self._ignored)
@@ -429,7 +445,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the variables, with paths into the project's folder replaced by paths into the checkout."""
+        """Return the environment variables, with paths in the project folder replaced by paths in the checkout."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -443,7 +459,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """Return the import folders of the project in the environments that a command may start."""
+        """The project's import folders in the environments that a command may use."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 
@@ -459,7 +475,7 @@ class CommandRunner(Runner):
 
 
 def _ran_nothing(command: str, output: str) -> str | None:
-    """Return why no test ran, if the command is only a test runner."""
+    """Return why no test ran, if the command consists of one test runner; otherwise None."""
     started = (each.plain for each, _ in read(command).every())
     heads = [head for words in started for head in words[program_at(words) :][:1]]
     alone = [head for head in heads if head not in ("cd", "export", "set", "true", ":")]
@@ -467,17 +483,19 @@ def _ran_nothing(command: str, output: str) -> str | None:
 
 
 def needs_what_came(runner: Runner) -> Told:
-    """It passes only with plugins or files that came with the work, which nobody has allowed yet."""
+    """Return the finding for a command that passes only with plugins or dependencies that were installed with the
+    work.
+    """
     names, paths = runner.blocked
     if not names:
         paths = sorted(runner.left_out)
         message = (
-            f"{runner.passes_only} with what came into installed dependencies and is in no commit, such as {paths[0]}: "
+            f"{runner.passes_only} with files in installed dependencies that are in no commit, such as {paths[0]}: "
             f"install it with a lock file, or {runner.allowed_by}"
         )
         return Told("dependency_needed", message, {"path": paths[0], "paths": paths[:50]})
     message = (
-        f"{runner.passes_only} with the plugin {', '.join(names)} of pytest, which came with the work and is loaded in "
-        f"every run of tests: do without it, or {runner.allowed_by} ({paths[0]})"
+        f"{runner.passes_only} with the pytest plugin {', '.join(names)}, which was installed during the work and is "
+        f"loaded in every test run: remove it ({paths[0]}), or {runner.allowed_by}"
     )
     return Told("plugin_needed", message, {"path": paths[0], "paths": list(paths)})

@@ -1,4 +1,4 @@
-"""Replace the usual ways in which a shell script names its own folder by that folder's path."""
+"""Replacement of the usual shell expressions for a script's own folder by the path of the folder."""
 
 import posixpath
 import re
@@ -16,9 +16,10 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """The text of a shell script, with the usual ways to say where it lies as plain paths.
+    """Return the text of a shell script with the usual expressions for its own folder replaced by a path.
 
-    ``script`` is its path, ``folder`` the folder in which it is started; both are relative to the same place.
+    ``script`` is the path of the script, ``folder`` the folder in which the script is started; the project is the root
+    of these paths.
     """
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)

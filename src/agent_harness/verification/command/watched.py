@@ -1,6 +1,6 @@
-"""Decide what to believe of a run whose command may have started pytest.
+"""Evaluation of a run whose command may have started pytest.
 
-What a command makes of its pytest is its own affair: where none with our plugin has started, its exit status counts.
+A command may treat pytest results as it likes: if no pytest process loaded the recorder, the exit status counts.
 """
 
 from dataclasses import replace
@@ -12,9 +12,9 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """The ``plain`` run with what can be believed of it.
+    """Return the ``plain`` run with the parts of its test report that can be trusted.
 
-    Where the command is not pytest alone, what it makes of tests that fail is its own affair, and so is a report.
+    If the command does more than run pytest, the command may ignore failing tests and incomplete reports.
     """
     done, sessions, path = watched
     last = None if done.exit_code == 0 else -1

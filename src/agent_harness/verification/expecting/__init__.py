@@ -1,1 +1,1 @@
-"""The literals that a check expects, language by language, and other values for them; pure."""
+"""Search for the literals that a check expects, by programming language, and edits that change their values."""

@@ -1,8 +1,8 @@
-"""Another value for a literal, as an edit in place.
+"""Edits that give a literal another value without changing the text around the literal.
 
-An edit changes letters and digits inside of a literal, so that the text around it stays what it is, parses and
-compiles as before. The value changes inside, not at its end: a pattern that asks for a beginning has to notice. A short
-value grows: another letter or digit stands in most outputs by chance.
+An edit changes letters and digits inside the literal, so the program still parses and compiles. The change is not at
+the end, so that a pattern for the beginning of a text notices the change. A short value becomes longer, because most
+outputs contain any single letter or digit by chance.
 """
 
 import re
@@ -16,7 +16,7 @@ _IN_PATTERN = re.compile(
     re.DOTALL,
 )
 _KEY = re.compile(r"[\"']?(?<![\w.-])[A-Za-z][\w.-]*[\"']?(?:\s|\\s|[*+])*[:=](?:\s|\\s|[*+])*[\"']?(?=[^\W_])")
-"""Key in front of a value, such as ``"sum": `` and ``sum=``."""
+"""Pattern for a key in front of a value, such as ``"sum": `` and ``sum=``."""
 _LETTERS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "qwxyzabdcfghijlkmnporstuveQWXYZABDCFGHIJLKMNPORSTUVE1204537896",
@@ -29,7 +29,7 @@ _LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """Start and end in a text, and the text that replaces this part."""
+    """Edit of a text: the start and end of a part, and its replacement."""
 
     start: int
     end: int
@@ -40,9 +40,9 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that makes the inside of a text literal at a place another one; none for expansions.
+    """Return the edit that changes the inside of a text literal; no edit if the text is an expansion such as ``$NAME``.
 
-    Only one that ``grows`` may become longer.
+    The literal may become longer only if ``grows`` is set.
     """
     places = _of_values(inside, [found.start() for found in _PLAIN.finditer(inside) if found["plain"]])
     if places:
@@ -53,7 +53,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """Return the edits after which a regular expression finds something else, whichever branch was meant."""
+    """Return the edits that make every branch of a regular expression match something else."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -65,18 +65,18 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the places that are not in the key of a value: another key is never found, whatever its value."""
+    """Return the positions that are not part of a key. A changed key would never be found, whatever its value."""
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """Return the edit of a whole number that is searched among others, after which it is not among them."""
+    """Return the edit that makes an integer too unlikely to be found among other numbers."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
 def other_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that gives a number a distant value with as many digits."""
+    """Return the edit that gives a number a clearly different value with the same number of digits."""
     found = _LEADING.match(written)
     if not found:
         return []
@@ -92,7 +92,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with every edit made; if edits overlap, the one that begins first counts."""
+    """Return the text with the edits applied. Of overlapping edits, the first one is applied."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -102,7 +102,9 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Return edits of a value as edits of the text that has its letters at these places."""
+    """Return edits of a value as edits of the text that contains the value; ``offsets`` are the positions of its
+    letters.
+    """
     return [
         Edit(offsets[e.start], offsets[e.end - 1] + 1 if e.end > e.start else offsets[e.start], e.text)
         for e in edits
@@ -111,7 +113,7 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """Return characters that make a value unlikely to occur by chance; empty if the value is long."""
+    """Return characters that make a short value unlikely to occur by chance; empty if the value is long enough."""
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

@@ -1,4 +1,4 @@
-"""Rules by which programming languages write texts, numbers and comments; one pass makes the tokens of a program."""
+"""Syntax of text literals, numbers and comments in several programming languages, and a tokenizer."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """One token of a program; comments and regular expressions are not tokens."""
+    """Token of a program. Comments and regular expressions are not tokens."""
 
     kind: str
     text: str  # of a text literal, its inside
@@ -19,7 +19,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """Rules by which a language writes texts, numbers and comments."""
+    """Syntax of a programming language for text literals, numbers and comments."""
 
     comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
     texts: str = r'"(?:[^"\\\n]|\\.)*+"?'
@@ -30,7 +30,7 @@ class Language:
     arms: bool = False  # a condition stands right before its block, as in awk
 
     def tokens(self) -> re.Pattern[str]:
-        """Return the pattern that finds the next token."""
+        """Return the regular expression that finds the next token in a program of this language."""
         return re.compile(
             rf"(?P<comment>{self.comment})|(?P<pattern>{self.pattern})|(?P<text>{self.texts})|(?P<raw>{self.characters})"
             r"|(?P<number>(?<![\w$])(?:0[xX][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][-+]?\d+)?)\w*)"
@@ -105,7 +105,7 @@ def _token(match: re.Match[str]) -> Token | None:
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """Yield the tokens of a text; reading never fails."""
+    """Yield the tokens of a program text. Invalid text raises no error."""
     for match in _pattern(language).finditer(text):
         token = _token(match)
         if token is not None:

@@ -1,6 +1,6 @@
-"""Expected values in the text of programs: which literals a check compares with, whatever the language.
+"""Search for expected values in program text: the literals that a check compares with, in any supported language.
 
-What these rules do not understand is left as it is.
+Code that the rules do not recognize is left unchanged.
 """
 
 import re
@@ -45,7 +45,7 @@ _OF_RESULT = frozenset(
 
 
 def expected(text: str, language: str) -> list[Edit]:
-    """Return the edits that make the expected values in a program other ones."""
+    """Return the edits that change the expected values in a program."""
     program = ParsedProgram.read(text, language)
     places: set[int] = set()
     names: set[str] = set()
@@ -63,7 +63,9 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literals beside an operator that compares, or the name that stands there alone."""
+    """Add to ``places`` the literals on either side of a comparison, or to ``names`` the plain names if there is no
+    literal.
+    """
     word = program.tokens[at].text
     equal = word in program.language.equal
     if (not equal and word not in program.language.unequal) or _chooses_rows(program, at):
@@ -87,14 +89,14 @@ def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]
 
 
 def _chooses_rows(program: ParsedProgram, at: int) -> bool:
-    """Return whether a comparison of SQL only says which rows are meant."""
+    """Return True if a comparison in SQL only selects rows."""
     begin = max(program.begin[at], at - _LONGEST_ROW)
     before = (program.word(i).upper() for i in range(begin, at) if program.parent[i] == program.parent[at])
     return program.language is LANGUAGES["sql"] and not _CHOOSING.isdisjoint(before)
 
 
 def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
-    """Return the literals that make up one whole side of a comparison."""
+    """Return the literals of one side of a comparison, if the side consists only of literals."""
     here = at + step
     if step > 0 and program.word(here) in ("-", "+", "&"):
         here += 1
@@ -114,7 +116,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that makes up one whole side; the last part of ``row.want`` and ``row["want"]``."""
+    """Return the name that is one whole side of a comparison; for ``row.want``, the last part."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -132,13 +134,13 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the name of a call of ``strcmp`` or its like that ends here; else -1."""
+    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends here; otherwise -1."""
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
 
 def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add the literal arguments of an assertion that compares, or of a function that tests for equality."""
+    """Add to ``places`` the literal arguments of a comparing assertion, or of a function that tests for equality."""
     name, bracket = program.tokens[at].text, program.word(at + 1) == "("
     if name in _TEXT_COMPARING and bracket:
         end = program.pair.get(at + 1, at)
@@ -163,7 +165,7 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Return the start of the expression whose last method this is."""
+    """Return the position at which the expression begins whose last method call is at ``at``."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break
@@ -177,17 +179,13 @@ def _head(program: ParsedProgram, at: int) -> int:
 
 
 def _is_assertion(program: ParsedProgram, at: int) -> bool:
-    """Return whether a method of this name is one of something that asserts: ``assert.includes``,
-    ``expect(x).to.include``.
-    """
+    """Return True if a method belongs to an assertion, as in ``assert.includes`` or ``expect(x).to.include``."""
     words = [program.word(i) for i in range(max(program.begin[at], at - 12), at)]
     return any(re.match(r"(?i)assert|expect|require|should|to$|is$|t$", word) for word in words)
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Return whether the assertion is turned round: ``.not.toBe(3)``, ``!strings.Contains(...)`` is its caller's
-    affair.
-    """
+    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if the name is being defined here."""
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2
@@ -197,7 +195,9 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return the arguments that are compared: the second and third after ``t``, the first of a method of the answer."""
+    """Return which arguments an assertion compares: after ``t`` the second and third, for a method of the answer the
+    first.
+    """
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
     if re.fullmatch(r"(?i)to_?\w+|must_\w+|is_?equal_?to|equal_?to", name) or (
@@ -212,7 +212,7 @@ def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
 
 
 def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]) -> list[int]:
-    """Return the literals among the arguments after a bracket or a name; those inside a call are its input."""
+    """Return the literals among the arguments after a bracket or a name. Literals inside a nested call are omitted."""
     groups = _split(program, at)
     if which == range(2) and len(groups) == 3 and program.language is LANGUAGES["java"]:
         is_text = len(groups[0]) == 1 and program.tokens[groups[0][0]].kind == TEXT
@@ -231,13 +231,13 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return the name ``cases`` if the whole argument is ``cases[n]``, else an empty text."""
+    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, otherwise an empty text."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the tokens of each argument after an opening bracket, or after a name to the end of the statement."""
+    """Return the tokens of each argument after an opening bracket, or after a name up to the end of the statement."""
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -259,7 +259,7 @@ def _split(program: ParsedProgram, at: int) -> list[list[int]]:
 
 
 def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
-    """Return the literals of an argument that is written out: alone, signed, or in brackets without a call."""
+    """Return the literals of an argument that is a literal, a signed literal, or a literal collection."""
     rest = [at for at in group if program.word(at) not in ("-", "&", "*", "ref", "\\")]
     if len(rest) == 1 and program.literal(rest[0]):
         return rest
@@ -275,7 +275,7 @@ def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
 
 
 def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]:
-    """Return the text of ``"text".to_string()`` and of ``String::from("text")``."""
+    """Return the text literal of ``"text".to_string()`` or ``String::from("text")``."""
     if len(rest) == 5 and program.literal(rest[0]) and program.word(rest[1]) == ".":
         return [rest[0]]
     if len(rest) > 3 and program.word(rest[1]) == "::" and opened == rest[-3] and program.literal(rest[-2]):
@@ -284,7 +284,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the literals between brackets, except keys and arguments of calls."""
+    """Return the literals between brackets, without keys and arguments of calls."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -298,7 +298,7 @@ def _inside(program: ParsedProgram, opened: int) -> list[int]:
 
 
 def _given(program: ParsedProgram, at: int) -> list[int]:
-    """Return the literals that a name is bound to, if it is bound to nothing else."""
+    """Return the literals that are assigned to the name at this position, if the value consists only of literals."""
     bound = at + 1
     while program.word(bound) in ("[", "]") and bound < at + 4:
         bound += 1  # char want[] = "..."
@@ -330,7 +330,7 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _of_collection(program: ParsedProgram, at: int) -> list[int]:
-    """Return the values of a written-out collection that a loop goes over; those of a map stand after the keys."""
+    """Return the values of a literal collection that a loop iterates over; of a map, only the values after the keys."""
     for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
         if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
             return _inside(program, here)
@@ -340,7 +340,9 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the literals in the compared column of tables without keys, and of arguments with its name."""
+    """Yield the expected literals in tables whose column names are given once, and in calls with such parameter
+    names.
+    """
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
     for at, end in program.pair.items():
@@ -359,7 +361,7 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
 
 
 def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
-    """Yield the literals that SQL inserts into the columns of a table that it compares."""
+    """Yield the literals that SQL inserts into the compared columns of a table."""
     for i, group in enumerate(_split(program, at)):
         end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
         if i in wanted:
@@ -369,7 +371,7 @@ def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Itera
 def _cells(
     program: ParsedProgram, at: int, heads: Mapping[int, set[int]], functions: Mapping[str, set[int]]
 ) -> list[int]:
-    """Return the literals expected in a row of a table, or in a call of a function that compares."""
+    """Return the expected literals in a row of a table, or in a call of a comparing function."""
     before = program.tokens[at - 1] if at else None
     groups = _split(program, at)
     if program.word(at) == "(" and _is_name(program, at - 1):
@@ -382,7 +384,7 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function with these parameters; in perl, of the subroutine that takes its arguments."""
+    """Return the name of the function with these parameters; in Perl, the subroutine that unpacks these arguments."""
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""
@@ -391,7 +393,7 @@ def _defined(program: ParsedProgram, at: int) -> str:
 
 
 def _names_of(program: ParsedProgram, at: int) -> list[str]:
-    """Return the names that brackets bind, in order; fields of a struct count, types do not."""
+    """Return the names between brackets in order, such as parameters and struct fields, without types."""
     end = program.pair[at]
     columns: list[str] = []
     fresh = True

@@ -1,4 +1,4 @@
-"""Expected values in a makefile: those of its recipes, and variables that are named as expected ones."""
+"""Search for expected values in a makefile: in its recipes, and in variables named as expected values."""
 
 import re
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ _RECIPE = re.compile(r"^\t[@+ \t-]*(?P<text>(?:[^\\\n]|\\[\s\S])*+)", re.MULTILI
 
 
 def is_makefile(path: str) -> bool:
-    """Return whether make reads a file of this name."""
+    """Return True if make reads a file of this name."""
     return bool(_NAMES.fullmatch(path.rpartition("/")[2]))
 
 
 def expected_in_makefile(text: str) -> Iterator[Edit]:
-    """Yield the edits that make the expected values of its recipes other ones."""
+    """Yield the edits that change the expected values in the recipes and variables of a makefile."""
     for recipe in _RECIPE.finditer(text):
         letters: list[str] = []
         places: list[int] = []

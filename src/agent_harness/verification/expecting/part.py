@@ -1,4 +1,4 @@
-"""Commands that run a part of the tests in their files, such as ``cargo test NAME`` and ``go test -run NAME``."""
+"""Recognition of commands that run only some tests, such as ``cargo test NAME`` and ``go test -run NAME``."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in tests that the command names; all edits if it names none, or none is found."""
+    """Return the edits in the tests that the command selects; all edits if it selects none, or none is found."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -35,7 +35,7 @@ def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
 
 
 def _names(command: str) -> Iterator[str]:
-    """Yield the names of tests, as regular expressions without what stands around them."""
+    """Yield the test names that a command selects, as regular expressions."""
     for words in (each.plain for each, _ in read(command).every()):
         rest = words[program_at(words) :]
         program = next((word for word in rest if word in _BY_OPTION or word == "cargo"), "")
@@ -50,7 +50,7 @@ def _names(command: str) -> Iterator[str]:
 
 
 def _of_cargo(words: Sequence[str]) -> list[str]:
-    """Return the words after ``cargo test`` that choose its tests."""
+    """Return the test names among the arguments of ``cargo test``."""
     words = [*words[: words.index("--")], *words[words.index("--") + 1 :]] if "--" in words else list(words)
     return [
         word.rpartition("::")[2]
@@ -60,18 +60,18 @@ def _of_cargo(words: Sequence[str]) -> list[str]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Return the names of a pattern such as ``^TestA$|TestB/part``."""
+    """Return a regular expression for each test name in a pattern such as ``^TestA$|TestB/part``."""
     parts = (each.partition("/")[0].strip("^$*()") for each in pattern.split("|"))
     return [_holding(part) for part in parts if part]
 
 
 def _holding(part: str) -> str:
-    """Return the names that hold this one."""
+    """Return a regular expression for all names that contain this part."""
     return rf"\w*{re.escape(part)}\w*"
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of the tests of a name, by the indentation of their lines."""
+    """Yield the start and end of each test with this name, found by the indentation of lines."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

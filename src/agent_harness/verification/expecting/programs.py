@@ -1,7 +1,7 @@
-"""Programs as their tokens, and which comparisons in them have to hold.
+"""Token form of a program, and the decision which comparisons must be true for a check to pass.
 
-A comparison counts if it has to hold for a check to pass: a positive one anywhere but before a failure, a negative one
-only before a failure, as in ``if got != 5 { t.Fatal() }``.
+A positive comparison must be true, unless it leads to a failure. A negative comparison must be false if it leads to a
+failure, as in ``if got != 5 { t.Fatal() }``.
 """
 
 import re
@@ -45,7 +45,7 @@ _NEAR = 40  # tokens after a condition in which a failure is looked for
 
 @dataclass(slots=True)
 class ParsedProgram:
-    """The tokens of a program, with what encloses each."""
+    """Tokens of a program, with the bracket and the statement that contain each token."""
 
     language: Language
     tokens: Sequence[Token]
@@ -55,7 +55,7 @@ class ParsedProgram:
 
     @classmethod
     def read(cls, text: str, language: str) -> "ParsedProgram":
-        """Return the tokens of a text; reading never fails."""
+        """Return the parsed program of a text. Invalid text raises no error."""
         program = cls(LANGUAGES[language], list(tokens(text, language)))
         program._enclose()
         return program
@@ -81,24 +81,26 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return whether a semicolon stands inside of the head of an ``if`` without parentheses, as in Go."""
+        """Return True if an ``if`` without parentheses begins here, as in Go, so that a semicolon does not end the
+        statement.
+        """
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return a name or a sign; empty for literals and beyond the end."""
+        """Return the name or sign at a position; empty for a literal and beyond the end of the program."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
 
     def literal(self, at: int) -> bool:
-        """Return whether a literal with another value stands here."""
+        """Return True if the token at a position is a literal whose value can be changed."""
         if not 0 <= at < len(self.tokens):
             return False
         token = self.tokens[at]
         return token.kind in (TEXT, NUMBER) or (token.kind == NAME and token.text in FLAGS)
 
     def edits(self, at: int) -> list[Edit]:
-        """Return the edits of the literal at a place."""
+        """Return the edits that change the literal at a position."""
         token = self.tokens[at]
         if token.kind == NUMBER:
             return other_number(token.text, token.start)
@@ -110,7 +112,10 @@ class ParsedProgram:
     # ---- whether a comparison has to hold ------------------------------------------------------------------------
 
     def holds(self, at: int, *, equal: bool) -> bool:
-        """Return whether the comparison at a place has to hold as it is for the check to pass, with this value."""
+        """Return True if the comparison at a position must keep its result for the check to pass.
+
+        ``equal`` tells if the comparison tests for equality.
+        """
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
             chained = self._chained(self._after(here))
@@ -129,7 +134,9 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return the same for a comparison in these brackets; ``None`` if they only hold it together."""
+        """Return True if a comparison in these brackets must keep its result; ``None`` if the brackets only group
+        it.
+        """
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
         if before == "!" or not self._is_call(outer):
@@ -143,12 +150,12 @@ class ParsedProgram:
         return before is not None and before.kind == NAME and before.text not in ("return", "and", "or", "not", "in")
 
     def _negated(self, here: int, outer: int) -> bool:
-        """Return whether ``not`` or ``!`` stands before all of a comparison without brackets of its own."""
+        """Return True if the word ``not`` precedes a comparison that has no brackets of its own."""
         first = max(outer + 1, self.begin[here])
         return here > first and self.word(first) == "not"
 
     def _after(self, at: int) -> int:
-        """Return the place after the bracket at a place, or after the operand that follows an operator."""
+        """Return the position after a bracket pair, or after the operand that follows an operator."""
         if self.word(at) in OPEN:
             return self.pair.get(at, at) + 1
         end = at + 1
@@ -160,7 +167,7 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return whether a comparison that holds leads to a failure (``and die``, not ``or die``)."""
+        """Return True for ``x and die`` (a true comparison fails the check), False for ``x or die``, otherwise None."""
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -174,7 +181,7 @@ class ParsedProgram:
         return None
 
     def _in_statement(self, at: int, equal: bool) -> bool:
-        """Return the same for a comparison in no brackets: after ``if``, or before it as in ``die if``."""
+        """Return True if a comparison outside brackets must keep its result, as in ``if x`` and in ``die if x``."""
         begin = max(self.begin[at], at - 4 * _NEAR)
         near = (i for i in range(begin, at) if self.word(i) in _CONDITIONS and self.parent[i] == self.parent[at])
         first, opening = next(near, -1), self._after_condition(at)
@@ -194,11 +201,11 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Return the next position of one of these words; the given position if none is near."""
+        """Return the next position of one of these words; the start position if none of the words is near."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the place of the brace that opens the block after a condition, on its line; -1 if there is none."""
+        """Return the position of the opening brace after a condition on the same line; -1 if there is none."""
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -208,7 +215,7 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return the ranges that run if a condition holds, and if it does not."""
+        """Return two token ranges: the code that runs if a condition is true, and the code that runs if it is false."""
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:
@@ -235,14 +242,14 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return the same for a comparison that is the exit status: ``exit(x != 3)``, ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if a comparison used as the exit status must keep its result, as in ``exit(x == 3 ? 0 : 1)``."""
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal
         return not equal
 
     def fails(self, start: int, end: int) -> bool:
-        """Return whether these tokens tell of a failure, or leave with another status than 0."""
+        """Return True if these tokens report a failure, or exit with a status other than 0."""
         return any(self._is_failure(at) for at in range(start, min(end, start + 4 * _NEAR, len(self.tokens))))
 
     def _is_failure(self, at: int) -> bool:

@@ -1,4 +1,4 @@
-"""Expected values in the text of Python programs, by their syntax tree: test files, scripts that check, one-liners."""
+"""Search for expected values in Python code by its syntax tree: test files, checking scripts, one-line programs."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ _STATUS = re.compile(r"(?i)\w*(?:fail|err|bad|wrong|status|code|exit|rc)\w*")
 
 
 def expected_in_python(text: str) -> list[Edit]:
-    """Return the edits that make the expected values other ones; none if the text is not Python."""
+    """Return the edits that change the expected values in Python code; no edits if the text is not valid Python."""
     source = text.encode("utf-8", "surrogateescape")
     tree = sources.parse(source)
     if tree is None:
@@ -34,7 +34,9 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """Yield the constants that a module expects, in functions and outside of them."""
+    """Yield the literals that a module expects, inside and outside functions, each with True for a regular
+    expression.
+    """
     module = mutants.assigned(tree.body)
     functions = [(owner, each) for owner, each in _functions(tree)]
     compared: dict[str, tuple[list[str], set[str]]] = {}
@@ -82,7 +84,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
 
 
 def _script(tree: ast.Module) -> ast.FunctionDef:
-    """Return the statements of a module as a function."""
+    """Return the top-level statements of a module as a function."""
     return _as_function(
         [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     )
@@ -94,7 +96,9 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield comparisons that need not all hold: in conditions, negated, or assigned to a name of failure."""
+    """Yield nodes inside conditions, negations and failing exits: their comparisons need not be true for a check to
+    pass.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
             tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
@@ -109,7 +113,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the constant side of a comparison by this operator."""
+    """Yield the literal side of a comparison with this operator."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -122,7 +126,9 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the zeros that an exit status, or a count of failures, is compared with: no answers of the work."""
+    """Yield the object ids of zeros that are compared with an exit status or a failure count, not with a result of the
+    work.
+    """
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         sides = node.args[:2] if isinstance(node, ast.Call) else sides
@@ -131,7 +137,7 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
 
 
 def _searched(tree: ast.Module) -> Iterator[int]:
-    """Yield the positions of values that are searched for among others."""
+    """Yield the object ids of the syntax nodes whose values are searched for in a container or text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield id(node.left)
@@ -140,7 +146,7 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """A text with the places of its lines: columns of a syntax tree count bytes."""
+    """Text with the offsets of its lines, because columns of a syntax tree count bytes."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)
@@ -152,7 +158,7 @@ class _Lines:
         ] = {}  # of lines with letters of several bytes: by column, how many are before
 
     def place(self, line: int, column: int) -> int:
-        """Return the position in the text of a line and a column of the tree."""
+        """Return the character offset for a line and a byte column of the syntax tree."""
         content = self.lines[line - 1]
         if len(content) == self.starts[line] - self.starts[line - 1]:
             return self.starts[line - 1] + column
@@ -164,7 +170,7 @@ class _Lines:
         return self.starts[line - 1] + self.letters[line][min(column, len(content))]
 
     def edits(self, node: _Value, *, is_pattern: bool, is_searched: bool) -> list[Edit]:
-        """Return the edits of one constant."""
+        """Return the edits that change one literal."""
         start = self.place(node.lineno, node.col_offset)
         end = self.place(node.end_lineno or node.lineno, node.end_col_offset or 0)
         written = self.text[start:end]

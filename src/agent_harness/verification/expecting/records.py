@@ -1,6 +1,6 @@
-"""Other values in data that a check compares with: expected output, tables, records.
+"""Edits that change the values in data that a check compares with: expected output, tables, records.
 
-Keys, headers and first columns stay, so that what is looked up is still found: it is the answer that is another one.
+Keys, headers and first columns stay unchanged, so that a lookup still succeeds but returns another value.
 """
 
 import posixpath
@@ -73,17 +73,17 @@ _SETTINGS = re.compile(
 
 
 def is_settings(path: str) -> bool:
-    """Return whether a file sets tools up, or is read by people alone."""
+    """Return True if a file configures tools, or is documentation."""
     return bool(_SETTINGS.fullmatch(path))
 
 
 def is_record(path: str) -> bool:
-    """Return whether a file of this name holds values and no program."""
+    """Return True if a file with this name contains data and no program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES
 
 
 def other_records(text: str, path: str) -> list[Edit]:
-    """Return the edits that make the values in data other ones."""
+    """Return the edits that change the values in a data file."""
     suffix = posixpath.splitext(path)[1].lower()
     if suffix in (".json", ".jsonl", ".ndjson"):
         return list(_of_json(text))
@@ -124,7 +124,7 @@ def _of_lines(text: str, *, header: bool, keyed: bool) -> Iterator[Edit]:
 
 
 def _of_line(line: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of the values of one line: of all but the first of several."""
+    """Yield the edits of the values in one line. The first of several values stays unchanged."""
     keyed = _KEYED.match(line)
     if keyed and keyed.end() < len(line):
         yield from _value(line[keyed.end() :], at + keyed.end())
@@ -135,7 +135,7 @@ def _of_line(line: str, at: int) -> Iterator[Edit]:
 
 
 def _value(text: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of one value: of a number, or of each word of a text."""
+    """Yield the edits of one data value: the edit of a number, or of each word of a text."""
     for word in _WORD.finditer(text):
         number = _NUMBER.fullmatch(word[0])
         if number:

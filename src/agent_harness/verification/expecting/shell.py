@@ -1,7 +1,7 @@
-"""Expected values in shell text: what tests compare, what grep looks for, what is handed to diff, one-liners.
+"""Search for expected values in shell text: operands of tests, grep patterns, input of diff, one-line programs.
 
-The text is read once into words that know where each of their letters stands, so that an edit of a value is an edit of
-the text. Options stay as they are.
+The parser records the position of each letter of a word, so that an edit of a value becomes an edit of the text.
+Options of commands stay unchanged.
 """
 
 import re
@@ -50,7 +50,7 @@ _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
 def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
-    """Return the edits that make the expected values in shell text other ones."""
+    """Return the edits that change the expected values in shell text."""
     if depth > _MOST_DEPTH:
         return []
     script = _Script(read(text).commands, _functions(text), depth)
@@ -59,7 +59,7 @@ def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
 
 @dataclass(slots=True)
 class _Script:
-    """The commands of a text, and the names that it compares."""
+    """Commands of a shell text, and the variable names that they compare."""
 
     commands: Sequence[ShellCommand]
     functions: Mapping[str, set[int]]
@@ -67,7 +67,7 @@ class _Script:
     names: set[str] = field(default_factory=set)
 
     def edits(self, commands: Sequence[ShellCommand], *, denied: bool = False) -> list[Edit]:
-        """Return the edits of a list of commands; ``denied`` if its output must not be there."""
+        """Return the edits of a list of shell commands. ``denied``: the check requires that their output is absent."""
         found: list[Edit] = []
         for at, command in enumerate(commands):
             if command.words:
@@ -84,7 +84,7 @@ class _Script:
         return [*found, *_arms(commands)]
 
     def of_command(self, commands: Sequence[ShellCommand], at: int, *, denied: bool) -> list[Edit]:
-        """Return the edits of one command, and of the commands that its words run."""
+        """Return the edits of one shell command, including the commands in its substitutions."""
         command = commands[at]
         words, name = _unwrapped(command.words), _unwrapped_name(command)
         found: list[Edit] = []
@@ -109,7 +109,7 @@ class _Script:
         return found
 
     def tested(self, words: Sequence[ShellWord], holds: object) -> list[Edit]:
-        """Return the edits of the literals that ``[`` compares."""
+        """Return the edits of the literals that ``[`` or ``test`` compares."""
         found: list[Edit] = []
         turned = False
         for at in range(1, len(words) - 1):
@@ -142,7 +142,7 @@ class _Script:
         return found
 
     def one_liner(self, name: str, words: Sequence[ShellWord], command: ShellCommand) -> list[Edit]:
-        """Return the edits of the program in a word, or in a here-document."""
+        """Return the edits of a program given as an argument or a here-document, such as ``python -c TEXT``."""
         language = _LANGUAGE_OF[name]
         texts = list(_programs(name, language, words))
         plain = any(not word.quoted and not word.text.startswith("-") for word in words[1:])
@@ -151,7 +151,7 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return the edits of the here-document table that a loop reads, in the columns whose names are compared."""
+        """Return the edits of a here-document table that a loop reads, in the columns whose variables are compared."""
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -168,7 +168,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return the edits of a variable's value, if the variable is compared or has the name of an expected value."""
+        """Return the edits of a variable's value, if the variable is compared or is named as an expected value."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -179,7 +179,7 @@ class _Script:
 
 
 def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[ShellWord]:
-    """Yield the words that are programs."""
+    """Yield the arguments of a command that contain program text."""
     if language == "sql":
         yield from (word for word in words[1:] if word.quoted)
         return
@@ -199,7 +199,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the patterns that a grep looks for; none if it looks for lines that do not match."""
+    """Return the patterns that grep searches for; none if grep searches for lines that do not match."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -220,7 +220,7 @@ def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
 
 
 def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
-    """Return the edits that make the expected values of a program other ones."""
+    """Return the edits that change the expected values of a program in this language."""
     if language == "python":
         return expected_in_python(text)
     if language == "shell":
@@ -229,7 +229,7 @@ def in_language(text: str, language: str, depth: int = 0) -> list[Edit]:
 
 
 def _unwrapped(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """Return the words without assignments, declarations and programs that only start another one."""
+    """Return the words of a command without leading assignments, declarations and wrapper programs."""
     texts, at = [word.text for word in words], 0
     while at < len(texts) - 1 and (count := unwrapped(texts, at) or int(texts[at] in _DECLARING)):
         at += count
@@ -241,7 +241,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Return whether a command has to end as it does for the check to pass; ``equal``: with success."""
+    """Return True if a command must keep its exit status for the check to pass. ``equal``: the status is success."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -260,7 +260,7 @@ def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
 
 
 def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
-    """Return the first and the last command of a pipe."""
+    """Return the positions of the first and the last command of a pipeline."""
     first = last = at
     while first > max(0, at - _NEAR) and commands[first - 1].after in ("|", "|&"):
         first -= 1
@@ -270,7 +270,7 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword whose condition a command is, or a later part of: ``if a && b; then``."""
+    """Return the keyword, such as ``if``, whose condition contains the command; empty if there is none."""
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -282,7 +282,7 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ranges that run if a condition holds, and if it does not."""
+    """Return two ranges of commands: those that run if a condition is true, and those that run if it is false."""
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -305,7 +305,7 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the place after the braces that begin at a command, or after the command."""
+    """Return the position after the group in braces or parentheses that begins at a command, or after the command."""
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -330,7 +330,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return whether a test wants what its substitutions print to be empty, nothing or another text."""
+    """Return True if a test requires that its command substitutions print nothing, zero or another text."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]
@@ -340,7 +340,7 @@ def _denies(words: Sequence[ShellWord]) -> bool:
 
 
 def _other(word: ShellWord) -> list[Edit]:
-    """Return the edit of a word that is a value."""
+    """Return the edit that changes a word which is an expected value."""
     if word.runs:
         return []
     if not word.text and word.quoted:
@@ -352,7 +352,9 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return edits of texts that a command only prints: words of echo and printf, lines of a here-document."""
+    """Return the edits of texts that a command only prints: arguments of echo and printf, or lines of a here-
+    document.
+    """
     name = command.name
     if name not in _SAYING:
         return []
@@ -376,7 +378,7 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
+    """Return the edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -389,12 +391,12 @@ def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
 
 
 def _is_wanted_target(command: ShellCommand) -> bool:
-    """Return whether a command writes a file that is named as an expected one."""
+    """Return True if a command writes a file whose name marks expected output."""
     return any(sign in (">", ">>") and _WANTED.search(word.text.rpartition("/")[2]) for sign, word in command.redirects)
 
 
 def _functions(text: str) -> dict[str, set[int]]:
-    """Return, by name, the arguments that functions of the text compare with something."""
+    """Return the shell functions of a text by name, each with the positions of the arguments that it compares."""
     found: dict[str, set[int]] = {}
     for match in _FUNCTION.finditer(text):
         last = match.end() + _LONGEST
@@ -420,7 +422,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """Yield the edits of the arms of each ``case`` in which another arm fails."""
+    """Yield the edits of the passing arms of each ``case`` statement in which another arm fails."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

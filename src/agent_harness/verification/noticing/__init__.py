@@ -1,1 +1,1 @@
-"""Questions of whether a check notices: changed expectations, sabotaged work, and the functions that an item names."""
+"""Tests of a check's sensitivity: the check is run with changed expected values, and on deliberately broken work."""

@@ -1,6 +1,6 @@
-"""Weaknesses of tests that the work brought along, by their text and by what was recorded: nothing is run.
+"""Detection of weak tests among those that the work added or changed, from their text and recorded calls.
 
-Each rule names one way in which such tests pass whatever the work answers.
+Nothing is run. Each rule covers one way in which a test passes whatever the work returns.
 """
 
 import ast
@@ -15,7 +15,7 @@ from agent_harness.verification.runner_config import is_test_file
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _READS_SOURCE = frozenset({"getsource", "getsourcelines"})
 _REACHES_OUT = frozenset({"open", "input", "print"})
-"""Built-in functions by which a function reaches beyond the process: tests may well replace it."""
+"""Built-in functions that read or write outside the process. Tests may replace functions that call them."""
 
 
 def weakness(
@@ -24,10 +24,10 @@ def weakness(
     calls: Sequence[RecordedCall],
     outcomes: Mapping[str, str],
 ) -> str:
-    """Return why these tests do not show the work, as the end of a sentence; an empty text if no rule says so.
+    """Return why the added or changed tests do not prove the work, as the end of a sentence; empty if no rule applies.
 
-    ``own`` are the changed test files, ``work`` the other changed files, ``calls`` what the tests called of the work,
-    and ``outcomes`` how each test ended.
+    ``own`` are the changed test files and ``work`` the other changed files. ``calls`` are the recorded calls from tests
+    to the work, ``outcomes`` the result of each test.
     """
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
@@ -49,12 +49,14 @@ def _tests(tree: ast.Module) -> Iterator[_Function]:
 
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
-    """Return the complaint if the work changed only docstrings and comments of Python files, else an empty text."""
+    """Return the complaint if the work changed only docstrings and comments of Python files; otherwise an empty
+    text.
+    """
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
     trees = [(sources.parse(change.before), sources.parse(change.after)) for change in work]
     same = all(before and after and _undocumented(before) == _undocumented(after) for before, after in trees)
-    return f"the work changes no statement of {work[0].path}, only text for readers" if same else ""
+    return f"the work changes no statement of {work[0].path}, only docstrings and comments" if same else ""
 
 
 def _undocumented(tree: ast.Module) -> str:
@@ -79,7 +81,7 @@ def _reads_source(tests: Iterable[tuple[ast.Module, _Function]]) -> str:
     for _, function in tests:
         for node in ast.walk(function):
             if isinstance(node, ast.Assert) and _READS_SOURCE & {*_called(node)}:
-                return f"{function.name} looks for text in the source of the work, and not at what it answers"
+                return f"{function.name} searches the source of the work instead of checking its results"
     return ""
 
 
@@ -90,7 +92,7 @@ def _called(node: ast.AST) -> Iterator[str]:
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if no test expects a written-out value, and one expects a table of the work itself."""
+    """Return the complaint if the tests contain no literal expected value, but expect a table that the work defines."""
     tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
     found = ""
     for _, tree in read:
@@ -107,7 +109,7 @@ def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iter
                 return ""
             roots = (_root(side) for side in mutants.expected_sides(function))
             found = found or next((imported[root] for root in roots if root in imported), "")
-    return f"they expect what {found} holds, which the work itself has written" if found else ""
+    return f"they expect the values in {found}, which the work itself defines" if found else ""
 
 
 def _tables(change: FileChange) -> set[str]:
@@ -118,7 +120,9 @@ def _tables(change: FileChange) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name that a subscript is taken of, or that stands there alone."""
+    """Return the name below all subscripts of an expression, such as ``a`` for ``a[0]["x"]``; empty if there is
+    none.
+    """
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -130,15 +134,10 @@ def _is_path(path: str, module: str) -> bool:
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if every test replaces a function that the work added.
-
-    Such a function reaches nothing beyond the process.
-    """
+    """Return the complaint if each test replaces a function that the work added and that stays inside the process."""
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
-    return (
-        f"each test replaces {min(replaced[0])}, which the work itself has written" if all(replaced or [set()]) else ""
-    )
+    return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""
 
 
 def _pure_new(change: FileChange) -> Iterator[str]:
@@ -161,7 +160,7 @@ def _pure_new(change: FileChange) -> Iterator[str]:
 
 
 def _replaced(function: _Function) -> Iterator[str]:
-    """Yield the last names of the things that ``patch`` and ``setattr`` replace in a test, or as its decorators."""
+    """Yield the last part of each name that a test replaces with ``patch`` or ``setattr``, decorators included."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
@@ -175,12 +174,12 @@ def _replaced(function: _Function) -> Iterator[str]:
 
 
 def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
-    """Return the complaint if every call raises an error, and the called functions can do nothing else."""
+    """Return the complaint if all recorded calls raise an error, and the called functions can do nothing else."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}
     if called and not answering and called <= always:
-        return f"{min(called)} raises an error whatever it is asked, and they ask for nothing else"
+        return f"{min(called)} raises an error for any input, and they check nothing else"
     return ""
 
 

@@ -1,9 +1,9 @@
-"""Mutants of a candidate: versions of it on which tests that can fail do fail.
+"""Mutants of a candidate: changed versions on which a good test fails.
 
-In a mutant of the work every function that the session changed answers the same, whatever it is asked; in a mutant of
-the tests the values that assertions expect are other ones. Tests that stay green on both mutants of the work, or on the
-mutant of the tests, prove nothing. Edits are made in place, so that every other byte of a file stays. What is too
-dynamic to be read is left as it is: a mutant is only made of what its rules understand.
+In a mutant of the work, each function that the session changed returns a fixed answer. In a mutant of the tests, the
+expected values of the assertions are changed. Tests prove nothing if they pass on both mutants of the work, or on the
+mutant of the tests. Each edit changes only its own bytes of a file. Code that is too dynamic for the rules is left
+unchanged.
 """
 
 import ast
@@ -24,7 +24,7 @@ _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets i
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""Behaviour of the changed functions in each mutant of the work, for people, and their return value."""
+"""Return value of the changed functions in each mutant of the work, by its description for the user."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
@@ -35,7 +35,9 @@ _LIKE = (
     "else [(c, [object.__setattr__(c, n, g(g, getattr(v, n))) for n in v.__dataclass_fields__])[0] "
     "for c in [__import__('copy').copy(v)]][0] if hasattr(type(v), '__dataclass_fields__') else v)"
 )
-"""A function that makes another value of the same type; objects that are not plain values stay, but for dataclasses."""
+"""Source of a function that returns another value of the same type. Objects other than plain values and dataclasses are
+returned unchanged.
+"""
 
 OTHERWISE = {
     "answers otherwise": (
@@ -47,20 +49,20 @@ OTHERWISE = {
         "",
     ),
 }
-"""Decorators of functions, and of generators, for mutants whose answers are wrong but have the right type."""
+"""Source of the decorators, for functions and for generators, that make a wrong answer of the right type."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
     | {f"assert{kind}Equal" for kind in ("List", "Dict", "Tuple", "Set", "Sequence")}
     | {"assertRegex", "assert_array_equal", "assert_equal", "assert_allclose", "assert_almost_equal"}
 )
-"""Assertions of unittest and numpy whose first two arguments are compared."""
+"""Assertions of unittest and numpy that compare their first two arguments."""
 
 _CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with"})
 _RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
 _WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
 _RELATIVE = frozenset({"rel", "rtol", "rel_tol"})
-"""Keywords of a tolerance that grows with the expected number."""
+"""Keyword arguments for a tolerance relative to the expected number."""
 _OTHER_NUMBER = 1_000_003
 _FAILING = re.compile(
     r"(?:\w*fail\w*|\w*err(?:or)?s?|die|abort|bad\w*|wrong\w*|mismatch\w*|broken|problems?)", re.IGNORECASE
@@ -70,7 +72,7 @@ _PASSING = re.compile(r"(?:ok|pass(?:ed)?|success|good|same|right|correct)", re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One sabotaged version of a candidate."""
+    """Deliberately broken version of a candidate."""
 
     what: str  # for people: what is other in it
     files: Mapping[str, bytes]  # by path, their whole new content
@@ -79,7 +81,10 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return the ids of tests in which other values are expected; they may begin in another folder."""
+        """Return those of the test ids whose tests have changed expected values in this mutant.
+
+        The ids may be relative to another folder than the project.
+        """
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
             by_name.setdefault(test.rpartition("::")[2], []).append(test)
@@ -91,14 +96,16 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """Mutants for each of ``ANSWERS``; none if no function of the work was changed."""
+    """Mutants of the work, one for each of ``ANSWERS``; none if the work changed no function."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the functions of changed Python files, by path and first line (a decorator's line if there is one)."""
+    """Return the functions of changed Python files, by path and first line (the line of the first decorator, if
+    any).
+    """
     found: dict[str, dict[str, str]] = {}
     for change in files:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
@@ -109,7 +116,7 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
 
 
 def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkMutants:
-    """Return the mutants of the Python files of the work, or of these functions in them."""
+    """Return the mutants of the changed Python functions; with ``only``, of the listed functions among them."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
     changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
     named = frozenset((c.path, name) for c, functions in changed for name in functions)
@@ -135,10 +142,10 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions answer with values of the type of the recorded answers.
+    """Return mutants in which changed functions return wrong values of the types that were recorded.
 
-    One answers a fixed other value, one changes each answer, one gives its first answer to every call. None where no
-    answer of a changed function can be changed. An object does not have a fixed wrong value.
+    The first mutant returns a fixed other value, the second changes each answer, the third repeats the first answer for
+    every call. Objects are not included in the first mutant. The result is empty if no answer can be changed.
     """
     known: dict[tuple[str, str], str] = {}
     for call in calls:
@@ -172,7 +179,7 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the changed functions of a file, or the requested ones among them."""
+    """Return the changed functions of a file; with ``only``, the listed functions among them."""
     found = _changed_functions(before, after)
     return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
 
@@ -189,7 +196,7 @@ def _all_edited(edits: Sequence[tuple[FileChange, _Edit]]) -> dict[str, bytes]:
 
 
 def _is_module(change: FileChange, module: str) -> bool:
-    """Return whether a module that was called may be this file."""
+    """Return True if the dotted module name of a recorded call may refer to this file."""
     dotted = f".{change.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
     return change.path.endswith(".py") and dotted.endswith(f".{module}")
 
@@ -199,11 +206,10 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return another value of the type of a recorded answer, as Python.
+    """Return another value of the same type as a recorded answer, as Python source.
 
-    Return an empty text for a dataclass, and ``None`` for other objects.
-
-    Behind the answer of a method stands what its object holds.
+    Return an empty text for a dataclass, and ``None`` for any other object. In the record of a method call, the state
+    of the object follows the answer and is ignored.
     """
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
         if found := _SET.fullmatch(told):
@@ -218,7 +224,7 @@ def _other_answer(text: str) -> str | None:
 
 
 def _other_value(value: Any) -> Any:
-    """Return another plain value of the same type and, for numbers, with the same sign."""
+    """Return another plain value of the same type and, for numbers, the same sign; None for other types."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -233,13 +239,13 @@ def _other_value(value: Any) -> Any:
 
 
 def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
-    """Return the edit that puts a decorator directly above a function."""
+    """Return the edit that inserts a decorator directly above a function."""
     at = _line_offsets(source)[function.lineno - 1]
     return at, at, source[at : at + function.col_offset] + f"@{by}\n".encode()
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return the mutant in which the tests expect other values; ``None`` if they compare with no written-out value."""
+    """Return the mutant in which the tests expect other values; ``None`` if the tests compare with no literal value."""
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -264,7 +270,7 @@ def function_of(node: str) -> str:
 
 
 def is_one(first: str, second: str) -> bool:
-    """Return whether two paths, or ids, name the same, though one of them may begin in a folder further up."""
+    """Return True if two paths or test ids may be equal, although one of them may be relative to a higher folder."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -272,7 +278,9 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield functions and methods by their qualified names, except those inside functions."""
+    """Yield the functions and methods in a list of statements with their qualified names. Nested functions are
+    omitted.
+    """
     for statement in body:
         if isinstance(statement, _Function):
             yield inside + statement.name, statement
@@ -283,17 +291,14 @@ def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[s
 
 
 def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
-    """Return the functions that do something and are new or changed.
-
-    Several may have one name, for two systems.
-    """
+    """Return the new or changed functions by name, without those whose body is empty."""
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
 
 
 def _doing(function: _Function) -> str:
-    """Return a function as text without its docstring, which does not change its effect."""
+    """Return a text form of a function without its docstring, for comparison."""
     if len(function.body) < 2 or not is_text(function.body[0]):
         return ast.dump(function)
     said, function.body = function.body, function.body[1:]
@@ -304,14 +309,12 @@ def _doing(function: _Function) -> str:
 
 
 def is_idle(statement: ast.stmt) -> bool:
-    """Return True for ``pass``, a docstring or an ellipsis."""
+    """Return True if the statement is ``pass``, a docstring or an ellipsis."""
     return isinstance(statement, ast.Pass) or is_text(statement)
 
 
 def _changes_beyond(before: ast.Module | None, after: ast.Module) -> bool:
-    """Return whether statements outside of functions are new or other ones: imports and plain names of the module
-    aside.
-    """
+    """Return True if statements outside functions are new or changed. Imports and simple module names do not count."""
     known = set(_outside(before.body)) if before else set()
     return any(text not in known for text in _outside(after.body))
 
@@ -327,7 +330,7 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _body(source: bytes, function: _Function, answer: str) -> _Edit:
-    """Return the edit that makes the body of a function, except its docstring, only answer."""
+    """Return the edit that replaces a function's body, except its docstring, by a return of the answer."""
     statements = function.body[1:] if len(function.body) > 1 and is_idle(function.body[0]) else function.body
     first, last = statements[0], statements[-1]
     lines = _line_offsets(source)
@@ -342,7 +345,7 @@ def _body(source: bytes, function: _Function, answer: str) -> _Edit:
 
 
 def _generates(function: _Function) -> bool:
-    """Return whether it is a generator: what is yielded in functions inside of it does not count."""
+    """Return True if the function is a generator. A ``yield`` inside a nested function does not count."""
     open_nodes: list[ast.AST] = list(function.body)
     while open_nodes:
         node = open_nodes.pop()
@@ -357,7 +360,7 @@ def _generates(function: _Function) -> bool:
 
 
 def _other_values(source: bytes, tree: ast.Module) -> dict[str, dict[tuple[int, int], _Edit]]:
-    """Return, by function, line and column, the edits that make every expected value another one."""
+    """Return the edits that change every expected value of the tests, by function, line and column."""
     lines = _line_offsets(source)
     found: dict[str, dict[tuple[int, int], _Edit]] = {}
     module = assigned(tree.body)
@@ -377,7 +380,7 @@ def _in_class(owner: ast.ClassDef | None, function: _Function) -> str:
 
 
 def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) -> _Edit:
-    """Return the edit that replaces a literal by another; a program that reads the test finds it at the same place."""
+    """Return the edit that replaces a literal by another literal with the same kind of quotes."""
     start = lines[node.lineno - 1] + node.col_offset
     end = lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
     if source[start : start + 1] == b'"' and other[:1] == b"'" and b'"' not in other:
@@ -386,9 +389,9 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants in which each test expects one near value in an object of the work: its first, then its last.
+    """Return mutants that change one expected value in an object of the work: first the first value, then the last.
 
-    How objects compare is for the work to say: it may leave a value out.
+    These mutants are needed because the work defines how its objects compare, and may ignore a value.
     """
     classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
@@ -415,13 +418,13 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
                 edits.append(_instead(source, lines, node, _another(node, is_pattern=False, is_near=True).encode()))
                 places[f"{change.path}::{_in_class(owner, function)}"] = f"line {node.lineno} of {change.path}"
         files |= {change.path: _edited(source, edits)} if edits else {}
-    return Mutant(what="one value of an object is another one", files=files, tests=frozenset(places), lines=places)
+    return Mutant(what="one value of an object is changed", files=files, tests=frozenset(places), lines=places)
 
 
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the values of each object of these classes that a function expects to equal something."""
+    """Yield the literal values of each object of these classes that a function compares for equality."""
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -437,7 +440,7 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that need not be equal: all below ``or``, and containers that are searched."""
+    """Yield the nodes of a comparison that need not be equal: everything below ``or``, and searched containers."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -447,9 +450,9 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield the constants that a function expects, and whether each is a regular expression.
+    """Yield the literals that a function expects, each with True if the literal is a regular expression.
 
-    ``module`` are its names.
+    ``module`` maps the names that the module assigns to their values.
     """
     in_scope = {**module, **assigned(function.body)}
     for expected, is_pattern in _expected(function):
@@ -457,12 +460,12 @@ def values_in(
 
 
 def expected_sides(function: _Function) -> Iterator[ast.expr]:
-    """Yield both sides of what a function compares."""
+    """Yield both sides of each comparison in a test function."""
     return (each for each, _ in _expected(function))
 
 
 def compared_names(function: _Function) -> set[str]:
-    """Return the names that stand alone and that a function compares with something."""
+    """Return the plain names that a function compares with something."""
     return {each.id for each, _ in _expected(function) if isinstance(each, ast.Name)}
 
 
@@ -475,7 +478,7 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the values that assertions compare or search for, each with True if it is a regular expression."""
+    """Yield the expressions that assertions compare or search for, each with True if it is a regular expression."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -493,7 +496,9 @@ def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _compared(test: ast.expr) -> Iterator[ast.expr]:
-    """Yield the sides of comparisons that must hold; nothing below a ``not``."""
+    """Yield both sides of the comparisons that must be true for a test to pass. Comparisons below ``not`` are
+    omitted.
+    """
     if isinstance(test, ast.Compare):
         for left, operator, right in zip([test.left, *test.comparators], test.ops, test.comparators, strict=False):
             if isinstance(operator, ast.Eq | ast.In):
@@ -507,7 +512,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield the sides of comparisons that prevent a failure.
+    """Yield both sides of the comparisons of an ``if`` that decides between failing and continuing.
 
     Examples are ``if x != 3: raise`` and ``if x == 3: ... else: raise``.
     """
@@ -525,7 +530,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return whether statements raise, leave with another status than 0, or note a failure."""
+    """Return True if the statements raise an error, exit with a status other than 0, or record a failure."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -547,7 +552,7 @@ def _fails(node: ast.AST) -> bool:
 
 
 def _is_failure(value: ast.expr) -> bool:
-    """Return whether a status tells of a failure: a text, ``False`` as an answer, any number but 0."""
+    """Return True if an exit status means failure: a text, ``False``, or any number other than 0."""
     if isinstance(value, ast.Constant):
         return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
@@ -559,7 +564,7 @@ def written_out(
     owner: ast.ClassDef | None,
     in_scope: Mapping[str, ast.expr],
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the constants of an expected value; for a name that only expectations use, the constants it stands for."""
+    """Yield the literals in an expected expression. A name that only expectations use is replaced by its literals."""
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -586,7 +591,7 @@ def _parts(expected: ast.expr) -> Iterable[ast.expr]:
 
 
 def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
-    """Yield an expected value, and what it is made of."""
+    """Yield an expected expression and all its parts."""
     yield expected
     for part in _parts(expected):
         yield from _wrapped(part)
@@ -595,7 +600,9 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values of a name: assigned, looped over, or given by ``parametrize``; none if it has other uses."""
+    """Return the values of a name that is assigned, looped over, or set by ``parametrize``; none if it has other
+    uses.
+    """
     otherwise, loops = _uses(function)
     if name in otherwise:
         return []
@@ -612,7 +619,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names that not only expectations use, and the loops that bind each name."""
+    """Return the names that are used outside expectations, and the loops that bind each name."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -625,7 +632,7 @@ def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
 
 
 def _names(node: ast.expr) -> list[str]:
-    """Return the names that a loop, or ``parametrize``, binds."""
+    """Return the names that a loop target or a ``parametrize`` argument binds."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [name.strip() for name in node.value.split(",") if name.strip()]
     if isinstance(node, ast.Tuple | ast.List):
@@ -643,7 +650,7 @@ def _resolved(node: ast.expr, in_scope: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
-    """Return the values that a name has in the rows of a written-out table."""
+    """Return the values of a name in the rows of a literal table."""
     if name not in names or not isinstance(rows, ast.List | ast.Tuple | ast.Set):
         return []
     at, found = names.index(name), list[ast.expr]()
@@ -657,7 +664,7 @@ def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
 
 
 def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """Return the names that get their only value by one plain assignment, with that value."""
+    """Return the names that are assigned exactly once in these statements, with their values."""
     found: dict[str, list[ast.expr]] = {}
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -668,9 +675,9 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """Return a constant of the same kind with another value that looks as much like the first one as possible.
+    """Return the source of a similar constant of the same kind with another value.
 
-    ``is_near``: a number differs by half, since a test with a tolerance of that much would accept any answer.
+    ``is_near``: the test has a relative tolerance, so a number is changed by half its value.
     """
     value = node.value if isinstance(node, ast.Constant) else ""
     if isinstance(value, str):
@@ -686,7 +693,7 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return whether offsets of the syntax tree are offsets in the file: UTF-8 without a mark in front."""
+    """Return True if the source is UTF-8 without a byte order mark, so that offsets of the syntax tree fit the file."""
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -694,7 +701,7 @@ def _is_plain(source: bytes | None) -> bool:
 
 
 def _line_offsets(source: bytes) -> list[int]:
-    """Return the offset of each line, as Python counts lines."""
+    """Return the byte offset of each line of the source."""
     offsets = [0]
     for line in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(line))
@@ -702,7 +709,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with every edit made; if edits overlap, the one that begins first counts."""
+    """Return the source with the edits applied. Of overlapping edits, the first one is applied."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

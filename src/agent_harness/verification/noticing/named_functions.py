@@ -1,7 +1,7 @@
-"""Find the functions that the words of an item name. The item's tests must notice each of them by itself.
+"""Search for the functions that the text of an item mentions. The item's tests must notice each of these functions.
 
-A name counts in backticks (``slugify``, ``Basket.total``), in front of a parenthesis (``slugify(text)``), or with an
-underscore inside. It is searched among the functions and module names that the work added or changed, then among
+A name counts if it is in backticks (``slugify``, ``Basket.total``), precedes a parenthesis (``slugify(text)``), or
+contains an underscore. The name is searched first among new and changed functions and module names, then among
 placeholders, then in the whole product.
 """
 
@@ -30,7 +30,7 @@ _MOST_FILES = 2000  # of the product that are looked through for a name
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """One function that an item names, or several methods of one name."""
+    """Function that an item mentions, or several methods of the same name."""
 
     name: str  # as it is named
     functions: frozenset[mutants.Named] = frozenset()
@@ -39,14 +39,15 @@ class NamedFunction:
 
     @property
     def where(self) -> str:
-        """Places of the functions, for people."""
+        """The locations of the functions for the user, at most three."""
         return ", ".join(f"{path}::{name}" for path, name in sorted(self.functions)[:3]) or self.name
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
-    """Return the functions that ``text`` names; ``work`` are the product's changed files, ``tree`` is the code before.
+    """Return the functions that ``text`` mentions.
 
-    ``gone`` are the paths of all that was changed.
+    ``work`` are the changed files of the product, ``tree`` is the base commit, ``gone`` are the paths of all changed
+    files.
     """
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
@@ -60,7 +61,9 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the names with a parenthesis at the beginning, or after a verb of making in the same clause."""
+    """Return the functions that the text asks for: a call at its beginning, or after a verb such as "add" in a
+    clause.
+    """
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
     names = [*([first[1]] if first else []), *(name for clause in clauses for name in _CALLED.findall(clause))]
@@ -73,7 +76,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return new or changed functions of this name: each by itself, and methods of one name together."""
+    """Return the new or changed functions of this name. Methods that share the name form one group."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
@@ -100,21 +103,19 @@ def _dotted(path: str) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """Return the names that a text may use for a module: its path, or a part from one of its packages on
-    (``words.slugs``).
-    """
+    """Return the names that a text may use for a module: its path, and dotted names such as ``words.slugs``."""
     parts = _dotted(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
 
 def _is_dotted(function: mutants.Named, name: str) -> bool:
-    """Return whether a dotted name may be this function's: with its class, or its module, or a part of either."""
+    """Return True if a dotted name, such as ``Class.method`` or ``module.function``, may refer to this function."""
     return f"{_dotted(function[0])}.{function[1]}".endswith(f".{name}")
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function does nothing, or only says that it is not there yet; not where others have to fill it
-    in.
+    """Return True if a function does nothing, or only raises that it is not implemented. Abstract methods do not
+    count.
     """
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
@@ -131,7 +132,7 @@ def _is_not_there_yet(statement: ast.stmt) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return a name that a module binds without ``def``: ``slugify = partial(...)``, or an import under that name."""
+    """Return the name if a module newly binds it without ``def``, as in ``slugify = partial(...)`` or by an import."""
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -147,7 +148,7 @@ def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
 
 
 def _is_value(value: ast.expr | None) -> bool:
-    """Return whether a bound value is a literal, which cannot be called."""
+    """Return True if a bound value is a literal, which cannot be called."""
     return value is None or isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr)
 
 
@@ -155,7 +156,9 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return a function that was to be made, but is only planned, or whose name is in no file of the product."""
+    """Return a requested function that is only a placeholder, or whose name occurs nowhere in the product; otherwise
+    None.
+    """
     own = name.rpartition(".")[2]
     found = False
     for path, module in _product(tree, gone, f"def {own}"):
@@ -181,6 +184,6 @@ def _product(tree: Tree, gone: Collection[str], said: str) -> Iterator[tuple[str
 
 
 def _paths(tree: Tree, gone: Collection[str]) -> list[str]:
-    """Return the Python files of the product that stay as they were."""
+    """Return the Python files of the product that the work did not change."""
     kept = (path for path in sorted(tree.paths) if path.endswith(".py") and path not in gone)
     return [p for p in kept if not (is_test_file(p) or TEST_FOLDERS & {*PurePosixPath(p).parts[:-1]})][:_MOST_FILES]

@@ -1,8 +1,8 @@
-"""Stage of notice: the check must fail if it expects something else, and if the work does nothing.
+"""Verification step that tests the check itself: the check must fail with other expected values, and on broken work.
 
-First the check is changed (the values that it expects), then the work (every changed function answers the same). Tests
-of a person that notice no sabotaged work are reported. A check that passes whatever it expects rejects the work. So do
-such tests that the work brought along.
+First the expected values of the check are changed, then the work (every changed function returns a fixed answer). If
+the user's tests pass on broken work, a finding reports the fact. A check that passes with any expected values rejects
+the work. Tests that the work added or changed also reject the work if they pass on broken work.
 """
 
 import re
@@ -32,7 +32,7 @@ from agent_harness.verification.runner.testreport import PASSED, SKIPPED
 from agent_harness.verification.runner_config import is_test_file
 from agent_harness.verification.verdict import GREEN, Run
 
-_NOTHING_COMPARED = "compare nothing that could have another value: compare the work's answers with the expected ones"
+_NOTHING_COMPARED = "compare no value that could differ: compare the results of the work with expected values"
 _MOST_SINGLE, _SINGLE_SECONDS = 4, 20.0  # values that are changed one by one: fewer where that takes longer
 _FAILURES = 5  # after which a run on a mutant of the work ends
 _MOST_NAMED = 5  # functions that the item names, and that are asked for one by one
@@ -42,7 +42,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Return whether the check notices, and compares with what was there before it ran."""
+    """Record in the case if the check notices changed values, and if it rewrites the values that it compares with."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -64,31 +64,31 @@ def _notice(case: Case) -> None:
             if case.runner.by_exit_status and not case.ended:
                 put_values_back(case, case.proof, changed_values(case))
         return
-    case.not_asked = "nothing that the check expects, and no function of the work, could be changed"
+    case.not_asked = "no expected value of the check and no function of the work could be changed"
     if not case.runner.by_exit_status:
         case.find("weak_test", f"{case.runner.tests} {_NOTHING_COMPARED}", of_session=stage.is_of_session, mutants=[])
 
 
 def _not_asked(case: Case) -> str:
-    """Return why the check is not run with changes; empty if it is."""
+    """Return why the check is not run with changed expected values; empty if it is."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
         return "the check runs in the project's folder"
     if case.red_before == GREEN:
-        return "the check passed before as well"
+        return "the check already passed before the work"
     return ""
 
 
 def changed_checks(case: Case) -> list[ChangedCheck]:
-    """Return the check of this case with its expected values made wrong, in the order of asking."""
+    """Return versions of the case's check with wrong expected values, in the order in which they are run."""
     return with_other_values(case.proof or "", *case.guard.check_files(case.changes))
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Change a check without a report: other values, data of before, no mark of its runner.
+    """Run a check that writes no test report on the candidate, with changed expected values and restored data.
 
-    It runs on the candidate.
+    The test runner is then hidden from the code, to find work that detects the runner.
     """
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
@@ -109,10 +109,10 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Ask whether the check fails with other expected values: some one by one, and all at once if none is noticed.
+    """Run the check with other expected values: some one at a time, and all together if no single change is noticed.
 
-    The check may never reach a single value that is not noticed: it only counts as checked then. If several values of
-    a program, or all values, are not noticed, that rejects.
+    If one changed value is not noticed, the check may never reach this value, so the work is only graded "checked". If
+    several or all changed values of a program are not noticed, the work is rejected.
     """
     if not versions:
         return
@@ -129,7 +129,7 @@ def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
         _reject_blind(case, blind, f"{len(red)} of {len(red) + len(green)} expected values")
     elif green:
         case.noticed, case.noticed_of = False, f"{len(red)} of {len(red) + len(green)} expected values"
-        case.not_asked = f"it ends with 0 as well when {green[0].what}"
+        case.not_asked = f"it still exits with 0 when {green[0].what}"
     elif not case.not_asked:
         count = len(red) or all_at_once[0][0].places if red or all_at_once[0] else 0
         case.noticed, case.noticed_of = bool(count) or None, f"{count} of {count} expected values" if count else ""
@@ -143,10 +143,10 @@ def _reject_blind(case: Case, blind: Sequence[str], count: str) -> None:
 def _asked(
     case: Case, versions: Sequence[ChangedCheck], *, to_first: bool = False
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
-    """Return the changed checks that failed, and those that passed; ``to_first``: until one fails.
+    """Return the changed checks that failed and those that passed. ``to_first``: stop after the first failure.
 
-    A run that is ended for its time, or for what it took, says nothing, and nothing more is asked: work may wait if
-    it sees other values. Nor does one that could not be started.
+    A run that exceeds a limit stops the loop without a result, because work may wait if it sees other values. A run
+    that could not be started is ignored.
     """
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
@@ -156,7 +156,7 @@ def _asked(
         overlays = (Edits(each.files),) if each.files else ()
         run = case.part(each.command, RunAsked(seconds=case.short_limit, overlays=overlays, plain=True))
         if not run.ended:
-            case.not_asked = f"with other expected values it did not end in {case.short_limit:.0f} s"
+            case.not_asked = f"with other expected values it did not finish within {case.short_limit:.0f} s"
             break
         if run.exit_code not in (CANNOT_RUN, NOT_FOUND):
             (red if run.exit_code else green).append(each)
@@ -164,7 +164,7 @@ def _asked(
 
 
 class _Notice:
-    """Changes of one check or its work, and the outcomes."""
+    """Runs of one check with changed expected values and on changed work, with their outcomes."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -182,22 +182,22 @@ class _Notice:
 
     @property
     def can_ask(self) -> bool:
-        """True if there is anything to change."""
+        """True if the check or the work can be changed at all."""
         return bool(self.work.mutants or self.expecting or self.named or self.is_of_session)
 
     def _given(self) -> list[FileChange]:
-        """Return test files that the check names itself, and that the work has not changed."""
+        """Return the unchanged test files that the check itself mentions."""
         known = {change.path for change in self.own}
         named = [path for path in sorted(self._case.guard.own_tests) if path not in known and is_test_file(path)]
         return self._case.as_they_were(named[:_MOST_EXPECTING])
 
     def judge(self) -> None:
-        """Run the check on changed versions until one gives a sufficient answer."""
+        """Run the check on changed versions until the result is clear, and record the result in the case."""
         case, report = self._case, self._case.runs["proof"].report
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
         if self.is_of_session and (told := weakness(self.own, work, self._calls, outcomes)):
-            self._weak(f"{case.runner.tests} show nothing: {told}", True, [])
+            self._weak(f"{case.runner.tests} prove nothing: {told}", True, [])
             return
         blind = self._blind([self.expecting] if self.expecting else [])
         of_session, covered = bool(blind), frozenset[mutants.Named]()
@@ -210,7 +210,9 @@ class _Notice:
             if more and (weak := self._blind([more])):
                 blind, of_session = weak, True
         if blind:
-            self._weak(f"{case.runner.tests} notice nothing: they stay green when {_either(blind)}", of_session, blind)
+            self._weak(
+                f"{case.runner.tests} notice no change: they still pass when {_either(blind)}", of_session, blind
+            )
         unnoticed = self._named_functions(covered) if not blind else list[str]()
         case.noticed = any(self.asked) if self.asked else None
         case.noticed_of = f"{sum(self.asked)} of {len(self.asked)} changed versions" if self.asked else ""
@@ -219,11 +221,11 @@ class _Notice:
         elif not blind and not case.noticed and not case.runner.by_exit_status:
             self._weak(f"{case.runner.tests} {_NOTHING_COMPARED}", self.is_of_session, [])
         elif case.noticed and (line := self._unnoticed_value(outcomes)):
-            case.noticed, case.not_asked = False, f"its tests pass as well when one value in {line} is changed"
+            case.noticed, case.not_asked = False, f"its tests still pass when one value in {line} is changed"
 
     @property
     def is_of_session(self) -> bool:
-        """True if the work brought tests along."""
+        """True if the work added or changed tests."""
         named = self._case.guard.own_tests
         return any(is_test_file(change.path) or belongs(change.path, named) for change in self.own)
 
@@ -233,24 +235,29 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work that stay green, if enough to reject; else the files that notice them."""
+        """Return the mutants of the work on which the check passes, if there are enough to reject the work.
+
+        Otherwise return an empty list, and the test files that fail on a mutant.
+        """
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the functions that the item names and that are missing, or that no test notices by themselves.
+        """Return the functions that the item mentions and that are missing, or whose mutants no test notices.
 
-        Those ``covered`` were noticed together.
+        Functions in ``covered`` were already tested together.
         """
         runner, found = self._case.runner, list[str]()
         for each in self.named[:_MOST_NAMED]:
             if each.problem:
-                message = f"The {runner.item} names {each.name}, but {each.problem}: build it, and test what it answers"
+                message = (
+                    f"The {runner.item} mentions {each.name}, but {each.problem}: implement it, and test its results"
+                )
             elif blind := self._unnoticed(each, covered):
                 message = (
-                    f"The {runner.item} names {each.name}, and its tests stay green when {_either(blind)}: "
-                    f"call {each.name} in a test, and compare what it answers"
+                    f"The {runner.item} mentions {each.name}, but its tests still pass when {_either(blind)}: "
+                    f"call {each.name} in a test, and check its result"
                 )
             else:
                 continue
@@ -259,7 +266,7 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function alone that stay green, if they are enough to reject."""
+        """Return the mutants of this function alone on which the check passes, if they suffice to reject the work."""
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -271,7 +278,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return the mutants of the check in which most tests that expect other values pass nevertheless."""
+        """Return those mutants of the check in which most tests with changed expected values still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -281,10 +288,10 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return whether most of these tests pass nevertheless; ``None`` if the check runs none of them.
+        """Return True if most tests with changed expected values still pass; ``None`` if the check runs none of them.
 
-        They are asked for without their parameters, of which those values may be part. Where they ran, and none of them
-        says how it ended with other values, the end of the run decides.
+        The tests are selected without their parameters, which may contain the changed values. If no selected test
+        reports a result, the result of the whole run decides.
         """
         report = self._case.runs["proof"].report
         ours = {mutants.function_of(node) for node in mutant.asked(report.cases)} if report else set[str]()
@@ -299,7 +306,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of a value in an expected object with which its test passes, whatever the value is."""
+        """Return the line of a value in an expected object with which a test passes even if the value is changed."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -315,7 +322,10 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants with answers of the right type that stay green, if most do; else the noticing files."""
+        """Return the mutants with answers of the right type on which the check passes, if these are the majority.
+
+        Otherwise return an empty list, and the test files that fail on a mutant.
+        """
         green: list[str] = []
         noticed: set[str] = set()
         most, asked = len(answering) // 2 + 1, 0
@@ -333,10 +343,11 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work that stay green, if no test notices one: a crash on the way is not a test.
+        """Return the mutants of the work on which the check passes, if no test notices a mutant.
 
-        Else none, and the files of the tests that notice one. A crash where a test asserts something counts where no
-        mutant stays green.
+        If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
+        inside an assertion counts as noticed only if the check passes on no mutant; any other crash in a test does not
+        count.
         """
         green: list[str] = []
         raised = frozenset[str]()

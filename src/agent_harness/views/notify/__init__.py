@@ -1,8 +1,8 @@
-"""Notifications outside the terminal: a question, a run that has ended, a limit, a budget.
+"""Notifications outside the terminal: a question, the end of a run, a rate limit, a used-up budget.
 
-They are made from a project's records by a separate process, which a run starts if a target is set
-(``harness notify add``). The process looks once more after the run has ended, even if the run was killed. Nothing is
-ever read from a target. Source: ``faces.md`` 7; ``docs/notifications.md``.
+A separate process creates them from the project's records; a run starts this process if a target is configured
+(``harness notify add``). The process checks once more after the run has ended, even if the run was killed. Nothing is
+read from a target. Source: ``faces.md`` 7; ``docs/notifications.md``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "VARIABLE", "record_path", "start", "undelivered"]
 
 FILE = "notify.json"
-"""The user's settings, in the folder of notifications."""
+"""File name of the user's notification settings."""
 
 VARIABLE = "HARNESS_NOTIFY"
-"""Targets besides those that were added, separated by blanks."""
+"""Environment variable with additional notification targets, separated by blanks."""
 
 
 def start(kind: str, folder: str) -> None:
-    """Start the process that watches a project and sends notifications while this process lives; none without a target.
+    """Start the process that sends a project's notifications while this process lives; do nothing without a target.
 
-    The cost is a look for one file. Never raise.
+    No exception is raised.
     """
     from agent_harness.kernel import trusted_state
 
@@ -46,7 +46,7 @@ def start(kind: str, folder: str) -> None:
 
 
 def record_path(home: str, kind: str, folder: str) -> str:
-    """Return the path of the record of a project's notifications."""
+    """Return the path of the file that records a project's notifications."""
     from hashlib import sha256
 
     digest = sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:24]
@@ -54,10 +54,9 @@ def record_path(home: str, kind: str, folder: str) -> str:
 
 
 def undelivered(kind: str, folder: str) -> list[JsonObject]:
-    """Return the messages of this project that a target never got, oldest first: ``{"at", "to", "why"}``.
+    """Return the project's undelivered notifications, oldest first: ``{"at", "to", "why"}``.
 
-    Failures before a target took a message again, was tested or was removed do not count. Without any notification,
-    the cost is a look for one folder. Never raise.
+    Failures are left out if the target later accepted a message, was tested or was removed. No exception is raised.
     """
     from agent_harness.kernel import trusted_state
 

@@ -1,7 +1,7 @@
-"""Notices about a project, and when each is sent: pure functions over a view and a memory.
+"""Notices about a project, and the time to send each: pure functions of a project view and a memory.
 
-A notice lasts as long as its cause: a question until it is answered, *done* until something is open again. It is sent
-once, when it begins. Notices within a minute are one message; after twelve messages in a day, one says that there is
+A notice lasts as long as its cause, for example until a question is answered, and is sent once, when the cause begins.
+Notices within a minute are combined in one message. After twelve messages in a day, one message says that there are
 more. Source: ``faces.md`` F-NOTE-1, F-NOTE-2.
 """
 
@@ -20,8 +20,9 @@ from agent_harness.session.project_view import DONE, NEEDS_YOU, ProjectView
 EVENTS = ("question", "stopped", "done", "limit", "budget", "claim_rejected", "proven", "digest")
 BY_DEFAULT = ("question", "stopped", "done")
 REPEATED = ("limit", "budget", "claim_rejected", "proven")
-"""Events that are not repeated for an item within ``AGAIN_SECONDS``. A question, an end and a completion are sent each
-time: a person who has answered must know when the question is asked again."""
+"""Events that are sent at most once per item within ``AGAIN_SECONDS``. Questions, ends and completions are sent each
+time, because a user who has answered must know when a question is asked again.
+"""
 
 TOGETHER_SECONDS = 60.0
 LONG_WAIT_SECONDS = 30 * 60.0
@@ -33,7 +34,7 @@ BUDGET_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A single notice. Two notices with the same ``key`` are the same."""
+    """Single notice about a project; notices with equal ``key`` are treated as the same notice."""
 
     event: str  # one of EVENTS
     key: str
@@ -43,12 +44,12 @@ class Notice:
     answer: tuple[str, ...] = ()  # the commands that answer it
 
     def as_record(self) -> JsonObject:
-        """Return the members as they are stored."""
+        """Return the notice as the JSON object that is stored."""
         return {name: getattr(self, name) for name in self.__slots__} | {"answer": [*self.answer]}
 
     @classmethod
     def from_record(cls, record: JsonObject) -> Notice | None:
-        """Return the notice of a stored record; ``None`` if it is invalid."""
+        """Return the notice in a stored record; ``None`` if the record is invalid."""
         texts = {name: record.get(name) for name in ("event", "key", "title", "text")}
         if not all(isinstance(each, str) for each in texts.values()):
             return None
@@ -68,7 +69,7 @@ class NotifySettings:
     digest_hours: float = 24.0
 
     def rests(self, at: datetime) -> bool:
-        """Return True in quiet hours."""
+        """Return True if the time is within the quiet hours."""
         if self.quiet is None:
             return False
         local = at.astimezone()
@@ -78,7 +79,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyMemory:
-    """Record of the notices about one project."""
+    """Memory of the notices that were seen and sent for one project."""
 
     lasting: frozenset[str] = frozenset()  # keys of the notices that lasted at the last look
     claims: int | None = None  # how many verdicts were seen; ``None`` before the first look
@@ -91,7 +92,7 @@ class NotifyMemory:
 
 
 def lasting(view: ProjectView, at: datetime) -> list[Notice]:
-    """Return the notices whose cause holds now."""
+    """Return the notices whose cause exists at this time."""
     found = [
         Notice(
             event="question",
@@ -119,13 +120,16 @@ def lasting(view: ProjectView, at: datetime) -> list[Notice]:
 
 
 def dead(view: ProjectView) -> list[Notice]:
-    """Return a notice for each session whose process died without ending it."""
+    """Return a notice for each session whose process died without ending the session."""
     gone = [each for each in view.now if not each.alive]
     return [_stopped(view, f"session:{each.run or each.seen}") for each in gone]
 
 
 def ended(view: ProjectView, run: str) -> list[Notice]:
-    """Return the notice for the end of a run; none if all is done or a question waits, which have their own notices."""
+    """Return the notice about the end of a run; none if all items are done or a question waits.
+
+    These two cases have their own notices.
+    """
     if view.items and all(each.state in (*DONE, "skipped") for each in view.items):
         return []
     if any(each.stops for each in view.state.questions) or any(each.state == NEEDS_YOU for each in view.items):
@@ -142,7 +146,7 @@ def _stopped(view: ProjectView, run: str) -> Notice:
 def noticed(
     memory: NotifyMemory, view: ProjectView, besides: Iterable[Notice], settings: NotifySettings, at: datetime
 ) -> NotifyMemory:
-    """Return the memory after a look, with new notices behind the pending ones."""
+    """Return the memory after a check of the project, with new notices added to the pending notices."""
     now = [*lasting(view, at), *besides]
     new = [each for each in now if each.key not in memory.lasting]
     seen = len(view.claims) if memory.claims is None else memory.claims
@@ -168,7 +172,10 @@ def noticed(
 def message(
     memory: NotifyMemory, settings: NotifySettings, at: datetime, *, last: bool = False
 ) -> tuple[NotifyMemory, Sequence[Notice]]:
-    """Return (the memory without the notices sent now, these notices); none within a minute, unless ``last``."""
+    """Return the updated memory and the notices to send now.
+
+    Unless ``last`` is set, notices wait a minute so that they can be combined.
+    """
     due = [each for each in memory.pending if not settings.rests(at) or each[1].event in settings.urgent]
     waited = max((_age(since, at) for since, _ in due), default=0.0)
     if not due or (waited < clock.scaled(TOGETHER_SECONDS) and not last):
@@ -192,7 +199,7 @@ def message(
 
 
 def body(project: str, notices: Sequence[Notice], view: ProjectView, at: datetime) -> JsonObject:
-    """Return one message as it is sent: no code, no output of agents, no path."""
+    """Return the notification message for several notices, without code, agent output or paths."""
     first = notices[0]
     lines = [
         f"{each.title}: {each.text}" if each.text and len(notices) > 1 else each.text or each.title for each in notices
@@ -245,7 +252,9 @@ def _digested(
 
 
 def _name(notice: Notice) -> str:
-    """Return the name under which a notice is sent once: event and item of a frequent event, else its key."""
+    """Return the key under which a notice is sent once: event and item for frequent events, otherwise the notice's
+    key.
+    """
     return f"{notice.event}:{notice.item}" if notice.event in REPEATED else notice.key
 
 

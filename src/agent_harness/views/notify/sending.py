@@ -1,8 +1,8 @@
-"""Targets of notifications, and sending: the harness serves a webhook and a command, apprise all other addresses.
+"""Notification targets and delivery: webhooks and commands are built in, the apprise library handles other addresses.
 
-The settings are the user's, in the harness's own state, which no sandboxed agent sees. The files of a project, which
-agents write, do not decide where messages go. Secrets are in the environment: ``${NAME}`` in a target is replaced when
-it is used. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``.
+Settings are per user and stored in the harness's own state, which sandboxed agents cannot read. Project files, which
+agents can change, have no influence on the targets. Secrets stay in the environment: ``${NAME}`` in a target is
+replaced on delivery. Source: ``faces.md`` 7; ``docs/decisions/who-is-told-is-the-users.md``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
-    """Return the user's settings with the targets of the environment; a member of a wrong type counts as missing."""
+    """Return the user's notification settings and the targets from the environment; invalid members count as
+    missing.
+    """
     record = _record()
     to, on, urgent = (_texts(record.get(name)) for name in ("to", "on", "urgent"))
     besides = tuple(environ.get(VARIABLE, "").split())
@@ -44,7 +46,9 @@ def read(environ: Mapping[str, str] = os.environ) -> NotifySettings:
 
 
 def hours_of(text: object) -> tuple[int, int] | None:
-    """Return begin and end of ``22:00-07:00`` as minutes of the day; ``None`` if ``text`` is not such a range."""
+    """Return begin and end of a range such as ``22:00-07:00`` in minutes of the day; ``None`` if ``text`` is not a
+    range.
+    """
     found = _HOURS.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None
@@ -52,7 +56,7 @@ def hours_of(text: object) -> tuple[int, int] | None:
 
 
 def add(target: str) -> None:
-    """Add a target. Raise ``UsageError`` if it is not valid."""
+    """Add a notification target; raise ``UsageError`` if the target is invalid."""
     kind, _, rest = target.partition(":")
     is_wrong = {"webhook": not rest.startswith(("http://", "https://", "${")), "command": not rest.strip()}
     if ":" not in target or is_wrong.get(kind):
@@ -64,7 +68,7 @@ def add(target: str) -> None:
 
 
 def remove(target: str) -> None:
-    """Remove a target. Raise ``UsageError`` if it was not set."""
+    """Remove a notification target; raise ``UsageError`` if the target is not configured."""
     known = _texts(_record().get("to"))
     if target not in known:
         raise UsageError(f"{shown(target)} is not a notification target", hint="harness notify")
@@ -73,7 +77,7 @@ def remove(target: str) -> None:
 
 
 def settle(target: str) -> None:
-    """Forget the failed deliveries to this target: it works again, or was removed."""
+    """Forget the failed deliveries to a target that works again or was removed."""
 
     def act(record: JsonObject) -> None:
         known = record.get("settled")
@@ -84,7 +88,7 @@ def settle(target: str) -> None:
 
 
 def change(**members: object) -> None:
-    """Set members of the settings; ``None`` removes one."""
+    """Set members of the notification settings; the value ``None`` removes a member."""
 
     def act(record: JsonObject) -> None:
         for name, value in members.items():
@@ -97,7 +101,7 @@ def change(**members: object) -> None:
 
 
 def shown(target: str) -> str:
-    """Return a target without its secrets: the scheme, and the host of an address."""
+    """Return a notification target without secrets: only the scheme and host of an address."""
     kind, _, rest = target.partition(":")
     if kind == "command":
         return redact(target)
@@ -113,7 +117,10 @@ def shown(target: str) -> str:
 
 
 def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Send one message within ``SEND_SECONDS``; return the reason if it failed. Never raise for a target."""
+    """Send one message to a target within ``SEND_SECONDS``; return the reason if delivery failed, otherwise None.
+
+    Errors of the target are not raised.
+    """
     missing = [name for name in _NAME.findall(target) if name not in environ]
     if missing:
         return f"${{{missing[0]}}} is not set"
@@ -130,7 +137,7 @@ def send(target: str, message: JsonObject, environ: Mapping[str, str] = os.envir
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason that a target was not reached, without the library's own words."""
+    """Return a short reason why a target could not be reached."""
     cause = getattr(error, "reason", error)  # urllib wraps the cause
     if not isinstance(cause, OSError) or not cause.strerror:
         return str(error)
@@ -150,7 +157,9 @@ def _post(address: str, message: JsonObject) -> str | None:
 
 
 def _run(command: str, message: JsonObject, environ: Mapping[str, str]) -> str | None:
-    """Run a program of the user: the message is JSON on stdin; title and text are the last two arguments."""
+    """Run the user's notification command with the message as JSON on stdin; title and text are the last two
+    arguments.
+    """
     import shlex
 
     words = [*shlex.split(command), str(message["title"]), str(message["text"])]

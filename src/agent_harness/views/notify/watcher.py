@@ -1,9 +1,9 @@
-"""Process that watches one project while a run lives, sends its notices, and looks once more after the run.
+"""Process that sends a project's notifications during a run, and checks once more after the run.
 
     python -m agent_harness.views.notify.watcher KIND FOLDER PID START_TIME
 
-A project has one watcher: a second one ends at once. A message is recorded before it is sent, so that a crash sends
-nothing twice. A failed delivery is tried three times within about an hour. Source: ``faces.md`` F-NOTE-3..5.
+Each project has one watcher: a second watcher exits immediately. A message is recorded before it is sent, so a crash
+sends nothing twice. A failed delivery is tried three times within about an hour. Source: ``faces.md`` F-NOTE-3..5.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEPT_FAILURES = 20
 
 
 class ProjectWatch:
-    """Notifications of one project, and those not yet delivered; the record is beside the settings."""
+    """Notifications of one project, with a record of the undelivered messages beside the settings."""
 
     def __init__(self, kind: str, folder: str, *, reader: ProjectReader) -> None:
         self._reader = reader
@@ -43,15 +43,15 @@ class ProjectWatch:
         self._path = notify.record_path(home, kind, folder) if home else None
 
     def lock(self) -> LockFile | None:
-        """Return the lock that lets one watcher send for this project; ``None`` without a state folder."""
+        """Return the lock that only one watcher of the project can hold; ``None`` without a state folder."""
         return LockFile(f"{self._path}.lock") if self._path else None
 
     def view(self) -> ProjectView:
-        """Return the project as it is now."""
+        """Return the project's current view."""
         return self._reader.load()
 
     def look(self, besides: Sequence[Notice] = (), *, last: bool = False) -> bool:
-        """Look, and send the due messages; return True if some are left for later."""
+        """Check the project and send the messages that are due; return True if messages are left for later."""
         if self._path is None:
             return False
         settings, at = sending.read(), clock.now()
@@ -117,7 +117,7 @@ class ProjectWatch:
 
 
 class _Failures:
-    """Failed deliveries: all as text, and those after which their target took no message."""
+    """Failed deliveries: all as text, and those after which the target accepted no message."""
 
     def __init__(self, record: JsonObject) -> None:
         self._said = [str(each) for each in record.get("failed") or []]
@@ -129,7 +129,7 @@ class _Failures:
         self._open.append({"at": clock.timestamp(at, fraction=True), "to": to, "why": why})
 
     def past(self, target: str) -> None:
-        """Drop the open failures of a target, which takes messages again."""
+        """Drop the open failures of a target that accepts messages again."""
         self._open = [each for each in self._open if each.get("to") != sending.shown(target)]
 
     def as_record(self) -> JsonObject:
@@ -137,7 +137,7 @@ class _Failures:
 
 
 def failures() -> list[str]:
-    """Return the failed deliveries of all projects."""
+    """Return the failed deliveries of all projects, as text."""
     home = trusted_state.of_user("notify", make=False)
     found: list[str] = []
     if home is None:
@@ -168,7 +168,7 @@ def _memory(record: JsonObject) -> NotifyMemory:
 
 
 def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
-    """Look until the run has ended, then until no message is left; at most a day longer."""
+    """Check the project every ``seconds`` until the run has ended, then until no message is left, for at most a day."""
     while owner.state(run) == "alive":
         project.look()
         time.sleep(seconds)
@@ -181,7 +181,7 @@ def watch(project: ProjectWatch, run: owner.Owner, *, seconds: float) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the process that a run starts; return its exit status."""
+    """Run the notification watcher process for a run, and return its exit status."""
     kind, folder, pid, start_time = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)

@@ -1,7 +1,7 @@
-"""Sessions, their tool calls and verdicts as OpenTelemetry spans, made from the records afterwards.
+"""Sessions, tool calls and verdicts as OpenTelemetry spans, created from the records afterwards.
 
-``harness export otel`` writes them on demand. If the environment names a collector, a run starts a separate process,
-which sends the spans of each session that has ended, and looks once more after the run. Source: ``faces.md`` 9.
+``harness export otel`` writes the spans on demand. If the environment configures a collector, a run starts a separate
+process, which sends the spans of each ended session and checks once more after the run. Source: ``faces.md`` 9.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "VARIABLES", "keep_untaken", "start", "untaken"]
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""The collector's address, as every program with OpenTelemetry reads it."""
+"""Environment variables with the collector's address, as defined by OpenTelemetry."""
 
 FOLDER = "otel"
-"""Folder in the user's state for records of spans that no collector has taken."""
+"""Folder in the user's state for records of spans that no collector accepted."""
 
 
 def start(kind: str, folder: str) -> str | None:
-    """Start the process that sends the sessions of a project while this process lives.
+    """Start the process that sends the spans of a project's sessions while this process lives.
 
-    Do nothing if no collector is named, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a message for people if the
-    extra is missing, else ``None``. The cost is a look at the environment. Never raise.
+    Do nothing without a collector, or if ``OTEL_SDK_DISABLED`` is ``true``. Return a warning if the package extra is
+    missing, otherwise ``None``. No exception is raised.
     """
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if is_off or not any(map(os.environ.get, VARIABLES)):
@@ -51,9 +51,9 @@ def start(kind: str, folder: str) -> str | None:
 
 
 def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
-    """Record the spans of a project that were not taken; ``None`` (an export has worked) removes the record.
+    """Record the spans of a project that no collector accepted; ``None`` removes the record after a successful export.
 
-    Errors of the disk are ignored.
+    Disk errors are ignored.
     """
     from contextlib import suppress
 
@@ -69,9 +69,10 @@ def keep_untaken(kind: str, folder: str, record: JsonObject | None) -> None:
 
 
 def untaken(kind: str, folder: str) -> JsonObject | None:
-    """Return ``{"since", "sessions", "to", "why"}`` of a run's failed export, until an export works. Never raise.
+    """Return the record of a run's failed export until an export works: ``{"since", "sessions", "to", "why"}``.
 
-    ``since`` is the start of the first session. If ``sessions`` is 0, only the project's span is missing.
+    ``since`` is the start of the first session. If ``sessions`` is 0, only the project's span is missing. No exception
+    is raised.
     """
     from agent_harness.errors import HarnessError
     from agent_harness.kernel import files, trusted_state

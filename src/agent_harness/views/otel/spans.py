@@ -1,10 +1,10 @@
-"""The spans of a project.
+"""OpenTelemetry spans of a project.
 
     invoke_workflow PROJECT > invoke_agent NAME (a session) > execute_tool NAME ; harness.verify > a step
 
-Ids come from project, session and claim, so that a second export is the same. Prompts and output are not included.
-Names of attributes are those of the GenAI conventions, which are still in development; the harness's own begin with
-``harness.``. Needs the extra ``otel``. Source: ``faces.md`` 9.
+Span ids are derived from project, session and claim, so a second export is identical. Prompts and output are not
+included. Attribute names follow the GenAI conventions, which are still in development; the harness's own attributes
+begin with ``harness.``. This module needs the extra ``otel``. Source: ``faces.md`` 9.
 """
 
 import base64
@@ -27,7 +27,7 @@ from agent_harness.session.project_view import PastSession, ProjectView
 from agent_harness.views.otel import tools
 
 CONVENTIONS = "https://opentelemetry.io/schemas/1.36.0"
-"""The version of the conventions for the attributes."""
+"""Schema URL with the version of the semantic conventions that the attributes follow."""
 SECONDS = 10.0
 _NANO = 1_000_000_000
 _MOST_NANO = 2**63 - 1
@@ -40,9 +40,9 @@ def spans(
     session: int | None = None,
     since: datetime | None = None,
 ) -> list[Any]:
-    """Return the spans of these sessions; ``recordings`` are the files with tool calls.
+    """Return the spans of the project's sessions, or of one session; ``recordings`` are files with tool calls.
 
-    Raise ``ToolMissing`` without the extra, and ``NothingEligible`` if there is no session.
+    Raise ``ToolMissing`` without the package extra, and ``NothingEligible`` if there is no session.
     """
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ToolMissing("the extra 'otel' is not installed", hint=command_for_extra("otel"))
@@ -62,18 +62,18 @@ def spans(
 
 
 def of_session(view: ProjectView, session: PastSession, recordings: Sequence[str]) -> list[Any]:
-    """Return the spans of one session, without the project's span; none if it has not begun."""
+    """Return the spans of one session without the project's span; an empty list if the session has not started."""
     return [*_Trace(view, [session], recordings).below(session)] if session.started else []
 
 
 def of_project(view: ProjectView) -> list[Any]:
-    """Return the project's span alone, over all of its sessions; none if there is no session."""
+    """Return only the project's span, which covers all of its sessions; an empty list without sessions."""
     begun = [each for each in view.sessions if each.started]
     return [_Trace(view, begun, []).root()] if begun else []
 
 
 class _Trace:
-    """One project's trace."""
+    """Trace of one project's sessions."""
 
     def __init__(self, view: ProjectView, sessions: Sequence[PastSession], recordings: Sequence[str]) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -137,7 +137,7 @@ class _Trace:
         )
 
     def below(self, each: PastSession) -> Iterator[Any]:
-        """Yield the spans of a session."""
+        """Yield the spans of one session."""
         start = _nanoseconds(each.started)
         yield from self._of_session(each, self._context("project"), start, _nanoseconds(each.ended) or start)
 
@@ -208,7 +208,7 @@ class _Trace:
 
 
 def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSession | None:
-    """Return the session or attempt of a claim: of several with its number, the last that began before it."""
+    """Return the session of a claim; of several sessions with that number, the last that started before the claim."""
     at = _nanoseconds(claim.at)
     found = [each for each in sessions if each.number == claim.session and each.item in (claim.item, None)]
     begun = [each for each in found if _nanoseconds(each.started) <= at]
@@ -216,15 +216,15 @@ def _session_of(claim: ClaimVerdict, sessions: Sequence[PastSession]) -> PastSes
 
 
 def _nanoseconds(at: str | None) -> int:
-    """Return nanoseconds since 1970; 0 if unknown, and at most the largest value of a span."""
+    """Return an ISO time in nanoseconds since 1970; 0 if unknown, limited to the largest value of a span."""
     moment = clock.parse(at)
     return min(max(0, round(moment.timestamp() * _NANO)), _MOST_NANO) if moment else 0
 
 
 def send(made: Sequence[Any], url: str | None = None) -> None:
-    """Send spans by OTLP over HTTP; without a ``url``, to the collector of the environment.
+    """Send spans by OTLP over HTTP to ``url``, or to the collector that the environment configures.
 
-    Raise ``Refused``, with the reason of the last try, if the receiver does not take them within 10 seconds.
+    Raise ``Refused``, with the reason of the last attempt, if the spans are not accepted within 10 seconds.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
@@ -244,19 +244,19 @@ def send(made: Sequence[Any], url: str | None = None) -> None:
 
 
 def _signs_in() -> bool:
-    """Return True if the environment names a credential provider, which makes the exporter's session."""
+    """Return True if the environment configures a credential provider, which creates the exporter's HTTP session."""
     return any(name.startswith("OTEL_PYTHON_EXPORTER_OTLP_") and "CREDENTIAL_PROVIDER" in name for name in os.environ)
 
 
 def _heard_session() -> Any:
-    """Return a session of the exporter's transport that keeps the last failure's reason in ``heard``."""
+    """Return an HTTP session for the exporter that records the reason of the last failure in ``heard``."""
     import requests
 
     class HeardSession(requests.Session):
         heard = ""
 
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-            """Send as the base class does, and keep the reason of a failure."""
+            """Send an HTTP request and record the reason if the request fails."""
             try:
                 answer = super().send(request, **options)
             except requests.RequestException as error:
@@ -269,7 +269,7 @@ def _heard_session() -> Any:
 
 
 MOST_SAID = 200
-"""Characters of an error that are shown."""
+"""Maximum number of characters shown of an error."""
 FAILURES = (
     # a part of the transport's message, and the text for a person
     ("NameResolutionError", "unknown host"),
@@ -284,14 +284,14 @@ FAILURES = (
 
 
 def _failure(error: Exception) -> str:
-    """Return the reason that the spans were not taken, in a few words."""
+    """Return a short reason why the spans were not accepted."""
     told = f"{type(error).__name__} {error!r} {error}"
     known = next((said for sign, said in FAILURES if sign in told), None)
     return known or " ".join(str(error).split())[:MOST_SAID] or type(error).__name__
 
 
 def text(made: Sequence[Any]) -> str:
-    """Return the spans as one line of OTLP in JSON, as collectors read files."""
+    """Return the spans as one line of OTLP JSON, the file format that collectors read."""
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
@@ -299,7 +299,7 @@ def text(made: Sequence[Any]) -> str:
 
 
 def _with_hex(value: Any) -> Any:
-    """Return the value with hexadecimal ids, as OTLP's JSON has them; protobuf's JSON has base64."""
+    """Return the value with ids in hexadecimal, as OTLP JSON requires; protobuf's JSON has base64."""
     if isinstance(value, Mapping):
         return {
             key: base64.b64decode(each).hex() if key in ("traceId", "spanId", "parentSpanId") else _with_hex(each)
@@ -311,7 +311,7 @@ def _with_hex(value: Any) -> Any:
 def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> str | None:
     """Write spans to a URL or a new file; without a target, return the text to print.
 
-    Raise ``Refused`` for an existing file, unless ``force``.
+    Raise ``Refused`` if the file exists, unless ``force`` is set.
     """
     if target is None:
         return text(made)
@@ -319,7 +319,7 @@ def write(made: Sequence[Any], target: str | None, *, force: bool = False) -> st
         send(made, target)
         return None
     if os.path.lexists(target) and not force:
-        raise Refused(f"{target} exists already", hint=f"harness export otel --to {target} --force")
+        raise Refused(f"{target} already exists", hint=f"harness export otel --to {target} --force")
     try:
         files.replace(target, text(made))
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Tool calls of an agent and their times, from the recording of its session, without arguments and results.
+"""Tool calls of an agent with their times, from the session's recording, without arguments and results.
 
-A recording is in the project, where an agent can write: an invalid one counts as empty.
+A recording is in the project, where agents can write, so an invalid recording counts as empty.
 """
 
 import json
@@ -24,7 +24,7 @@ _NAME_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedTool:
-    """A single tool call, by the clock of the machine."""
+    """Single tool call of an agent, with wall-clock times."""
 
     name: str
     id: str | None
@@ -34,13 +34,16 @@ class UsedTool:
 
 
 class KeptRecordings:
-    """Recordings of a project, one for each session. At first only the first line of each is read."""
+    """Session recordings of a project; initially, only the first line of each recording is read."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._known = [found for path in paths if (found := _begun(path))]
 
     def of_session(self, session: PastSession) -> list[UsedTool]:
-        """Return a session's calls in order, from the unused recording whose start is nearest; use that one up."""
+        """Return a session's tool calls in order, from the unused recording with the nearest start time.
+
+        The recording is then marked as used.
+        """
         began, ended = clock.parse(session.started), clock.parse(session.ended)
         if began is None:
             return []
@@ -72,7 +75,9 @@ def _begun(path: str) -> _Recording | None:
 
 
 def _calls(lines: Iterator[JsonObject], begin: float, last: float) -> Iterator[UsedTool]:
-    """Yield the calls. A call ends with its answer, or without one with its turn; none is later than ``last``."""
+    """Yield the tool calls in a recording; a call without a result ends with its turn, and no call ends after
+    ``last``.
+    """
     waiting: dict[str, tuple[str, str | None, float]] = {}
     now, count = begin, 0
     for line in lines:
@@ -107,7 +112,7 @@ def _id(event: JsonObject) -> str | None:
 
 
 def _lines(path: str, most: int) -> Iterator[JsonObject]:
-    """Yield the JSON objects of the first ``most`` bytes. Skip other or incomplete lines; do not follow symlinks."""
+    """Yield the JSON objects in the first ``most`` bytes of a file; invalid lines and symbolic links are skipped."""
     with suppress(OSError, HarnessError):
         descriptor = files.open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:

@@ -1,10 +1,10 @@
-"""Process that sends the spans of a project's sessions as they end, while a run lives and once more after its end.
+"""Process that sends the spans of a project's sessions as they end, during a run and once after its end.
 
     python -m agent_harness.views.otel.watcher KIND FOLDER PID START_TIME BEGAN
 
-The project's own span comes last, at the end of the run. If a collector does not answer, it is tried again at the next
-looks, and a few times after the run. Then the rest is left for ``harness export otel``, and `status` says so until an
-export works.
+The project's own span is sent last, at the end of the run. If the collector does not answer, the process retries at
+later checks and a few times after the run. The remaining spans are then left for ``harness export otel``, and `status`
+reports them until an export works.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _Key = tuple[int | None, str | None, str | None]
 
 
 class SessionSender:
-    """Sender of the sessions of one project that have ended since the run began."""
+    """Sender of spans of the project's sessions that ended after the run began."""
 
     def __init__(self, reader: ProjectReader, began: str) -> None:
-        """``began`` is the run's start time: by now, some of its sessions may have ended."""
+        """Remember the sessions that ended before ``began``, the run's start time; their spans are not sent."""
         self._reader = reader
         since = clock.parse(began) or clock.now()
         ended = ((each, clock.parse(each.ended)) for each in reader.load().sessions)
@@ -43,7 +43,9 @@ class SessionSender:
         self._problem = ""
 
     def look(self, *, last: bool = False) -> bool:
-        """Send the ended sessions; return True if all were taken. If ``last``, every session counts as ended."""
+        """Send the spans of newly ended sessions; return True if all were accepted. With ``last``, every session counts
+        as ended.
+        """
         view = self._reader.load()
         new = [each for each in view.sessions if _key(each) not in self._known and (each.ended or last)]
         recordings = self._reader.recordings() if new else []
@@ -62,7 +64,7 @@ class SessionSender:
         return True
 
     def untaken(self) -> JsonObject:
-        """Return the sessions that the last look could not send, for ``otel.keep_untaken``."""
+        """Return the record of the sessions whose spans the last check could not send, for ``otel.keep_untaken``."""
         first = min((each.started for each in self._left if each.started), default=None)
         return {
             "since": first or clock.timestamp(),
@@ -73,7 +75,7 @@ class SessionSender:
 
 
 def _collector() -> str:
-    """Return the address of the receiver of spans, as OpenTelemetry reads the environment."""
+    """Return the collector's address, as OpenTelemetry derives it from the environment."""
     every, spans_alone = (os.environ.get(name, "") for name in otel.VARIABLES)
     return spans_alone or f"{every.rstrip('/')}/v1/traces"
 
@@ -83,7 +85,9 @@ def _key(session: PastSession) -> _Key:
 
 
 def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
-    """Look until the run has ended, then until all is taken, at most ``TRIES_AT_END`` times; return True if taken."""
+    """Send spans until the run has ended, then retry at most ``TRIES_AT_END`` times; return True if all were
+    accepted.
+    """
     while owner.state(run) == "alive":
         with suppress(HarnessError, OSError):
             sender.look()
@@ -97,7 +101,7 @@ def watch(sender: SessionSender, run: owner.Owner, *, seconds: float) -> bool:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the process that a run starts; return its exit status."""
+    """Run the span sender process for a run, and return its exit status."""
     kind, folder, pid, start_time, began = words
     me = owner.current()
     run = owner.Owner(int(pid), start_time, me.boot_id, me.host, me.uid)

@@ -1,7 +1,9 @@
-"""``harness report``: one page of the proven items, the rejected claims, the costs and the kept work.
+"""Report page of ``harness report``: proven items, rejected claims, costs and kept work.
 
-    values   the values of the page, from the records   page    the page itself
-    html     elements that escape by construction       charts  charts of figures, as SVG
+values    the values on the page, from the records
+page      the page itself
+html      HTML elements that escape their text
+charts    charts as SVG
 
 Source: ``faces.md`` 5; ``docs/report.md``.
 """

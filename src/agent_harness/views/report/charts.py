@@ -1,6 +1,6 @@
-"""Charts as SVG, each with the same figures in a table, so that nobody has to read a chart.
+"""Charts as SVG, each with the same figures in a table, so that the chart is not required.
 
-Colours differ by pattern too. ``faces.md`` 5, F-REP-4.
+Colours also differ by pattern. ``faces.md`` 5, F-REP-4.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 640, 160
 
 
 def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Element:
-    """Return a table with a caption; the first cell of each row is its header."""
+    """Return a table with a caption; the first cell of each row is the row's header."""
     return E(
         "div",
         E(
@@ -35,12 +35,12 @@ def figures(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def folded(summary: str, *children: Element | str | None) -> Element:
-    """Return a folded element that a reader can open."""
+    """Return a collapsed HTML details element that the reader can open."""
     return E("details", E("summary", summary), *children)
 
 
 def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> Element:
-    """Return a line that rises in steps, and its table; each point is (time, sum by then)."""
+    """Return a step chart and its table; each point is a time and the sum up to that time."""
     most = max((value for _, value in points), default=0.0) or 1.0
     across = WIDTH / max(len(points), 1)
     path, before = [f"M0 {HEIGHT}"], HEIGHT
@@ -69,7 +69,7 @@ def steps(title: str, points: Sequence[tuple[str, float]], unit: str = "$") -> E
 
 
 def rows_of_bars(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, str]]]]) -> Element:
-    """Return a chart with a row of bars for each name; a bar is (tooltip, length, CSS class)."""
+    """Return a bar chart with one row per name; each bar has a tooltip, a length and a CSS class."""
     most = max((sum(each[1] for each in bars) for _, bars in rows), default=0.0) or 1.0
     line = 22
     drawn: list[Element] = []

@@ -1,8 +1,8 @@
-"""Elements of a page as calls. Text and attributes are escaped by construction: there is no way to pass markup in.
+"""HTML elements as function calls. All text and attributes are escaped; raw markup cannot be passed in.
 
     render(E("p", "a <b>", E("code", "x"), id="p1"))     ->  <p id="p1">a &lt;b&gt;<code>x</code></p>
 
-Control characters, also those that change the text direction, become visible escapes. ``faces.md`` 5.
+Control characters, including those that change the text direction, become visible escapes. ``faces.md`` 5.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Child = "Element | str | None"
 
 
 class Element:
-    """An element. An attribute that is ``None`` or ``False`` is left out; ``True`` is written as its name."""
+    """HTML element. An attribute with the value ``None`` or ``False`` is omitted; ``True`` writes only its name."""
 
     __slots__ = ("attributes", "children", "tag")
 
@@ -28,19 +28,19 @@ class Element:
 
 
 def E(tag: str, *children: Element | str | None, **attributes: object) -> Element:
-    """Return an element. In an attribute's name, an underscore at the end is dropped; others become hyphens."""
+    """Return an HTML element; in attribute names, a final underscore is dropped and others become hyphens."""
     return Element(tag, children, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
 
 
 def clean(text: str) -> str:
-    """Return the text with unprintable characters as Python escapes; line ends and tabs stay."""
+    """Return the text with unprintable characters as Python escapes; line breaks and tabs are kept."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in text)
 
 
 def render(element: Element) -> str:
-    """Return an element as HTML."""
+    """Return an element and its children as HTML text."""
     return "".join(_parts(element))
 
 

@@ -1,7 +1,7 @@
-"""The page of ``harness report``, made from values alone: the same values give the same bytes.
+"""Page of ``harness report``, built only from values: equal values give identical bytes.
 
-It is one file that makes no request, has one style block and one small script, and is complete without the script.
-Source: ``faces.md`` 5, F-REP-1..10.
+The page is one file that makes no request. It has one style block and one small script, and is complete without the
+script. Source: ``faces.md`` 5, F-REP-1..10.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCRIPT = (_FOLDER / "page.js").read_text("utf-8")
 
 
 def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
-    """Return the whole page as HTML."""
+    """Return the whole report page as HTML."""
     script = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'"
     title = f"{found['project']}: {counted_words(found['proven'], found['items'], found['checked_items'])}"
@@ -43,7 +43,7 @@ def page(found: JsonObject, *, costs: bool = True, full: bool = False) -> str:
 
 
 def markdown(found: JsonObject, *, costs: bool = True) -> str:
-    """Return Markdown for a pull request: questions, items that are not proven, proven items, claims by agent."""
+    """Return the report as Markdown for a pull request: questions, unproven items, proven items, claims by agent."""
     lines = [f"## {_title(found)}", "", _said(found), ""]
     if costs:
         lines += [f"{' · '.join(_facts(found, costs=True))}", ""]
@@ -79,12 +79,14 @@ def markdown(found: JsonObject, *, costs: bool = True) -> str:
 
 
 def _first(rows: Sequence[str], most: int, form: str) -> list[str]:
-    """Return the rows, or the first ``most`` and a row with the number of the others."""
+    """Return the first ``most`` rows, and a row with the number of omitted rows."""
     return [*rows[:most], *([form.format(f"and {len(rows) - most} more")] if len(rows) > most else [])]
 
 
 def _md(text: object) -> str:
-    """Return untrusted text for a cell, escaped so that it makes no cell, link, image or element."""
+    """Return untrusted text escaped for a Markdown table cell, so that it cannot create cells, links, images or
+    HTML.
+    """
     signs = {
         "|": "\\|",
         "<": "&lt;",
@@ -141,7 +143,7 @@ def _money(amount: float | None) -> str:
 
 
 def top(found: JsonObject, *, costs: bool) -> Iterator[Element]:
-    """Yield the title and the summary."""
+    """Yield the title and summary of the report page."""
     yield E("h1", _title(found))
     yield E("p", _said(found))
     if found["since"]:
@@ -159,7 +161,7 @@ def _state(each: JsonObject) -> str:
 
 
 def sections(found: JsonObject, *, costs: bool, full: bool) -> Iterator[Element]:
-    """Yield the sections below the summary; most empty ones are left out."""
+    """Yield the sections below the summary of the report page; most empty sections are omitted."""
     if found["waits"]:
         yield _section(1, "Needs you", *(_question(each) for each in found["waits"]))
     if found["open"] or found["by_word"]:

@@ -1,4 +1,4 @@
-"""The page's values, read from the view of a project and from git; nothing is changed.
+"""Values of the report page, read from the project's view and git; nothing is changed.
 
 Each claim is counted once (F-REP-6): as accepted, or under the first of its codes that has a column. An unknown value
 is ``None``, never 0. Source: ``faces.md`` 5.
@@ -41,7 +41,7 @@ def read(
     since: datetime | None = None,
     most: int = MOST_SESSIONS,
 ) -> JsonObject:
-    """Return all values of the page; with more sessions than ``most``, the charts show sums of days."""
+    """Return all values of the report page; with more than ``most`` sessions, the charts show daily sums."""
     claims = [each for each in view.claims if _within(each.at, since)]
     sessions = [each for each in view.sessions if _within(each.started or each.ended, since)]
     judged = [each for each in claims if not each.by_person and each.claim]
@@ -121,7 +121,7 @@ def read(
 
 
 def _by_word(done: JsonObject) -> bool:
-    """Return True if an item is done because a person said so."""
+    """Return True if an item is done because a person marked it."""
     return bool(done["proven"]) and done["proven"]["by"] == "person"
 
 
@@ -158,7 +158,7 @@ def _done(
 
 
 def _changed(view: ProjectView) -> dict[tuple[str, str], list[str]]:
-    """Return the paths that differ between the commits before and of each proof, from one git process."""
+    """Return the changed paths of each proof, keyed by the commits before and after, from one git process."""
     pairs = {
         (before, each.commit)
         for each in view.claims
@@ -202,12 +202,12 @@ def _column(claim: ClaimVerdict) -> str:
 
 
 def _contradicted(claims: Iterable[ClaimVerdict]) -> set[tuple[int | None, bool]]:
-    """Return (number, accepted) of claims whose verdict a person has later reversed."""
+    """Return number and verdict of each claim whose verdict a person reversed later."""
     return {(each.of, not each.accepted) for each in claims if each.by_person}
 
 
 def wilson(part: int, whole: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of a share, in percent; ``None`` below five claims."""
+    """Return the 95 % confidence interval of a proportion, in percent; ``None`` for fewer than five claims."""
     if whole < 5:
         return None
     z, share = 1.96, part / whole
@@ -274,9 +274,9 @@ def _kept(sessions: Iterable[PastSession]) -> list[JsonObject]:
 
 
 def shareable(text: str, view: ProjectView) -> str:
-    """Return the page without paths, host, user and remotes of this machine.
+    """Return the report page without this machine's paths, host name, user name and git remotes.
 
-    Raise ``Refused`` if the rest looks like a secret, or names the home folder.
+    Raise ``Refused`` if the remaining text contains what looks like a secret, or the home folder's path.
     """
     home, user, host = (
         os.path.expanduser("~"),
@@ -296,7 +296,7 @@ def shareable(text: str, view: ProjectView) -> str:
         if what and what != "/":
             text = text.replace(what, mask)
     if home != "/" and home in text:
-        raise Refused("The report names your home folder", hint="harness report")
+        raise Refused("The report contains the path of your home folder", hint="harness report")
     if redact(text) != text:
-        raise Refused("The report contains text that looks like a secret", hint="harness report  # and look at it")
+        raise Refused("The report contains text that looks like a secret", hint="harness report  # then check the page")
     return text

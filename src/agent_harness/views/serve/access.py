@@ -1,8 +1,8 @@
-"""Access control of ``harness serve``: one-time codes, sessions of a browser, the rules for a request.
+"""Access control of ``harness serve``: one-time codes, browser sessions, and the rules for each request.
 
-A code is a file in the user's state, named by the code's digest: a reader of that folder learns no code. ``--link`` in
-another process adds one. If two use a code at once, only the one that removes the file gets in. Source: ``faces.md``
-F-SRV-1..3.
+A code is stored as a file named by the code's digest, so listing the folder reveals no code. ``--link`` in another
+process adds a code. If two requests use a code concurrently, only the request that deletes the file succeeds. Source:
+``faces.md`` F-SRV-1..3.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Headers of every response."""
+"""HTTP headers that are added to every response."""
 
 
 class OneTimeCodes:
-    """One-time codes of a server, in its folder; each is valid for a minute."""
+    """One-time login codes of a server, stored in its folder; each code is valid for one minute."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def make(self) -> str:
-        """Return a new code, and store its digest."""
+        """Return a new one-time code and store its digest."""
         code = secrets.token_urlsafe(32)
         os.close(os.open(self._path(code), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         return code
 
     def use(self, code: str) -> bool:
-        """Use up a code; return True if it was valid."""
+        """Delete a one-time code and return True if the code was valid."""
         path = self._path(code)
         try:
             made = os.lstat(path).st_mtime
@@ -63,18 +63,18 @@ class OneTimeCodes:
         return os.path.join(self._folder, hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() + ".code")
 
     def close(self) -> None:
-        """Remove the folder, so that no code is valid any more."""
+        """Remove the folder of codes, which makes every code invalid."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class BrowserSessions:
-    """Session cookies, each with the token of its forms, kept in memory alone."""
+    """Session cookies, each with its form token, kept only in memory."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, str] = {}
 
     def new(self) -> str:
-        """Return the value of a new cookie; drop the oldest above ``MOST_SESSIONS``."""
+        """Return the value of a new session cookie; beyond ``MOST_SESSIONS``, the oldest session is dropped."""
         while len(self._tokens) >= MOST_SESSIONS:
             del self._tokens[next(iter(self._tokens))]
         cookie = secrets.token_urlsafe(32)
@@ -82,38 +82,42 @@ class BrowserSessions:
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        """Return the token that forms of this session must hold; ``None`` for an unknown cookie."""
+        """Return the token that forms of this browser session must contain; ``None`` for an unknown cookie."""
         given = cookie.encode("utf-8", "replace")
         return next((token for known, token in self._tokens.items() if compare_digest(known.encode(), given)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccessRules:
-    """Rules for every request, checked before it is handled."""
+    """Rules that are checked before a request is handled."""
 
     port: int
     allowed_hosts: tuple[str, ...] = ()  # of a proxy that has its own login
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie, with the port, so that two servers on one machine do not share it."""
+        """Name of the session cookie, which contains the port so that two servers on one machine do not share
+        cookies.
+        """
         return f"harness-{self.port}"
 
     def hosts(self) -> tuple[str, ...]:
-        """Return the allowed values of ``Host``."""
+        """Return the allowed values of the ``Host`` header."""
         return (*(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")), *self.allowed_hosts)
 
     def origins(self) -> tuple[str, ...]:
-        """Return the allowed values of ``Origin``."""
+        """Return the allowed values of the ``Origin`` header."""
         ours = [f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
         return (*ours, *(f"{scheme}://{name}" for name in self.allowed_hosts for scheme in ("https", "http")))
 
     def refusal(
         self, method: str, headers: Mapping[str, str], *, is_known: bool, has_code: bool
     ) -> tuple[int, str] | None:
-        """Return status and sentence for a refused request, else ``None``; names of headers are in lower case.
+        """Return HTTP status and message for a request that is refused, otherwise ``None``; header names are in lower
+        case.
 
-        ``is_known``: it has a valid cookie. ``has_code``: it asks for the first page with a code.
+        ``is_known`` means that the request has a valid cookie, ``has_code`` that it asks for the first page with a
+        code.
         """
         if headers.get("host", "").lower() not in self.hosts():
             return 403, "This server answers only requests for names of this machine."

@@ -1,7 +1,7 @@
-"""The routes of ``harness serve``, behind rules that check every request, and the stream of change events.
+"""Routes of ``harness serve``, with access rules for every request, and the stream of change events.
 
-One task looks for changes, for all browsers together, and only while one of them listens. No other module uses
-starlette. Source: ``faces.md`` F-SRV-3, F-SRV-5.
+One task checks for changes on behalf of all browsers, and only while a browser listens. No other module uses starlette.
+Source: ``faces.md`` F-SRV-3, F-SRV-5.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCRIPT = (Path(__file__).parent / "live.js").read_text("utf-8")
 
 
 def application(window: Window, rules: AccessRules, codes: OneTimeCodes) -> ASGIApp:
-    """Return the application; ``rules`` check each request before it is handled."""
+    """Return the web application; ``rules`` check each request before it is handled."""
     sessions = BrowserSessions()
     routes = _Routes(window, rules, sessions)
     app = Starlette(
@@ -75,7 +75,7 @@ async def _not_found(_request: Request, error: Exception) -> Response:
 
 
 class _AccessCheck:
-    """Middleware that applies the rules, exchanges a code for a cookie, and adds the security headers."""
+    """Middleware that applies the access rules, exchanges a code for a cookie, and adds security headers."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules, sessions: BrowserSessions, codes: OneTimeCodes) -> None:
         self._app, self._rules, self._sessions, self._codes = app, rules, sessions, codes
@@ -95,7 +95,7 @@ class _AccessCheck:
             await send({"type": "websocket.close", "code": 1008})
 
     def _answer(self, scope: Scope) -> Response | None:
-        """Return the response of a refused request or a code; ``None`` lets the request in."""
+        """Return the response to a refused request or to a login code; ``None`` if the request is allowed."""
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value  # repeated: matches nothing
@@ -199,7 +199,7 @@ class _Routes:
         return HTMLResponse(text, status)
 
     def _report(self, key: str, view: ProjectView) -> JsonObject:
-        """Return the values of a project's report; they are read again only if the records have changed."""
+        """Return the report values of a project, read again only if the project's records have changed."""
         made_of = (view.state, view.sessions, view.claims, view.gaps, view.next)
         before, found = self._reports.get(key, ((), {}))
         if len(before) != len(made_of) or any(a is not b and a != b for a, b in zip(before, made_of, strict=True)):
@@ -210,7 +210,9 @@ class _Routes:
     # -- actions
 
     async def act(self, request: Request) -> Response:
-        """Do one action of a project, and return the page again, with the reason if it was refused."""
+        """Carry out a project action from a form, and return the updated page, with the reason if the action was
+        refused.
+        """
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         key, verb = request.path_params["key"], request.path_params["verb"]
         if refused := self._refusal(request, form):
@@ -228,7 +230,7 @@ class _Routes:
         return RedirectResponse(back, 303)
 
     async def lift(self, request: Request) -> Response:
-        """End the wait for one rate limit."""
+        """End the wait for one rate limit, as requested by a form."""
         form = {name: found[0] for name, found in _fields(await request.body()).items()}
         if refused := self._refusal(request, form):
             return refused
@@ -243,7 +245,7 @@ class _Routes:
         return RedirectResponse(f"/p/{key}" if key else "/", 303)
 
     def _refusal(self, request: Request, form: Mapping[str, str]) -> Response | None:
-        """Return the response for a form that is not allowed, else ``None``."""
+        """Return the response to a form that is not allowed, otherwise ``None``."""
         if not secrets.compare_digest(form.get("token", "").encode(), str(request.scope["token"]).encode()):
             return HTMLResponse(pages.refused(403, "This form belongs to another session. Reload the page."), 403)
         if self._window.read_only:
@@ -251,7 +253,7 @@ class _Routes:
         return None
 
     async def _refused(self, request: Request, key: str, error: HarnessError) -> Response:
-        """Return the page of a project, or of all projects, with the error."""
+        """Return the page of a project, or of all projects, with an error message."""
         status = 409 if isinstance(error, Busy) else 400 if error.exit_code == 2 else 422
         frame = await self._frame(request, f"{error.message.strip()}{f' (next: {error.hint})' if error.hint else ''}")
         return await self._project(key, frame, status=status) if key else await self._overview(frame, status)
@@ -260,7 +262,7 @@ class _Routes:
 
     @asynccontextmanager
     async def watching(self, _app: Starlette) -> AsyncIterator[None]:
-        """Look for changes as long as the server lives."""
+        """Check for project changes as long as the server runs."""
         task = asyncio.create_task(self._watch())
         yield
         task.cancel()
@@ -283,7 +285,7 @@ class _Routes:
             self._changed.notify_all()
 
     async def events(self, request: Request) -> Response:
-        """Return a stream that sends "changed" whenever the browser's pages are out of date."""
+        """Return an event stream that sends "changed" whenever the pages in the browser are out of date."""
         if self._streams >= MOST_STREAMS:
             return Response("Too many pages are open.", 503, {"retry-after": "10"}, media_type="text/plain")
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -307,7 +309,7 @@ class _Routes:
 
 
 class _Stream(StreamingResponse):
-    """Stream that calls ``ended`` at its end, for any reason."""
+    """Event stream that calls ``ended`` when it ends, for any reason."""
 
     def __init__(self, content: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(content, media_type="text/event-stream")

@@ -1,7 +1,7 @@
-"""The pages of ``harness serve``, from values; complete without a script, as plain forms.
+"""Pages of ``harness serve``, built from values, with plain forms; they work without JavaScript.
 
-Untrusted text is escaped by construction (``report.html``). Everything that changes is in ``main``, whose changed
-elements the script replaces; an element with an ``id`` keeps its identity. Source: ``faces.md`` 6, F-SRV-5..7.
+Untrusted text is escaped by ``report.html``. Everything that changes is inside ``main``, in which the script replaces
+changed elements; an element with an ``id`` keeps its identity. Source: ``faces.md`` 6, F-SRV-5..7.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from agent_harness.views.watch import ORDER, WatchView, class_of, time_left
 __all__ = ["PER_PAGE", "STYLE", "Frame", "PlaceInLists", "all_projects", "one_project", "refused"]
 
 PER_PAGE = {"open": 100, "by_word": 50, "proven": 50, "checked": 50, "kept": 50, "sessions": 50}
-"""Rows on one page, for each list of the report."""
+"""Number of rows per page, for each list of the report."""
 MOST_LINKS = 12
-"""If a list has more pages, only the first, the last and the nearest are linked."""
+"""Maximum number of page links; a longer list links only the first, last and nearest pages."""
 MOST_FIND = 100
-"""Characters of a search."""
+"""Maximum number of characters in a search."""
 LOG_LINES = 12
 REFRESH_SECONDS = 10
 STYLE = report.STYLE + (Path(__file__).parent / "serve.css").read_text("utf-8")
@@ -59,14 +59,14 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceInLists:
-    """Page number of each list of a project, and the search word."""
+    """Page number in each list of a project, and the search word, as given in the address."""
 
     pages: Mapping[str, int] = field(default_factory=dict)  # of those that are not at their first one
     find: str = ""
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PlaceInLists:
-        """Return the place of an address; an invalid page number counts as the first."""
+        """Return page numbers and search word from an address's query; an invalid page number counts as 1."""
         told = {name: query.get(name, "") for name in PER_PAGE}
         pages = {
             name: int(text) for name, text in told.items() if text.isascii() and text.isdecimal() and len(text) < 7
@@ -76,14 +76,14 @@ class PlaceInLists:
     def address(
         self, here: str, *, find: str | None = None, hold: bool = False, pages: Mapping[str, int] | None = None
     ) -> str:
-        """Return the address of this place, with the given changes."""
+        """Return the address with these page numbers and search word, after the given changes."""
         told: dict[str, object] = {name: page for name, page in {**self.pages, **(pages or {})}.items() if page != 1}
         word = self.find if find is None else find
         told |= {**({"find": word} if word else {}), **({"hold": 1} if hold else {})}
         return f"{here}?{urlencode(told)}" if told else here
 
     def part(self, rows: Sequence[JsonObject], name: str) -> tuple[int, int, list[JsonObject]]:
-        """Return the page number of this list, the number of pages, and the page's rows."""
+        """Return the current page number of a list, the number of pages, and the rows of the current page."""
         most = PER_PAGE[name]
         last = max(1, -(-len(rows) // most))
         number = max(1, min(self.pages.get(name, 1), last))
@@ -130,7 +130,7 @@ def _page(
 
 
 def refused(status: int, sentence: str) -> str:
-    """Return the page for a refused request."""
+    """Return the HTML page for a refused request."""
     head = E("head", E("meta", charset="utf-8"), E("title", f"{status}"))
     return f"<!DOCTYPE html>\n{render(E('html', head, E('body', E('main', E('p', sentence))), lang='en'))}\n"
 
@@ -139,7 +139,7 @@ def refused(status: int, sentence: str) -> str:
 
 
 def all_projects(projects: Sequence[ServedProject], frame: Frame, *, at: datetime) -> str:
-    """Return the page with a line and the actions of each project, first those that need a person."""
+    """Return the overview page: one line and the actions per project; projects that need the user come first."""
     rooms: dict[str, list[ServedProject]] = {name: [] for name in ORDER}
     for each in projects:
         rooms[class_of(each.seen)].append(each)
@@ -184,7 +184,7 @@ def _first_question(projects: Sequence[ServedProject]) -> str:
 
 
 def _announced(project: ServedProject) -> str:
-    """Return the text that a screen reader reads at a change; no clock, which would be read every second."""
+    """Return the text that a screen reader reads when a project changes; it contains no clock."""
     seen = project.seen
     if isinstance(seen, str):
         return f"{project.name}: {redact(seen)}"
@@ -222,7 +222,8 @@ def one_project(
     at: datetime,
     place: PlaceInLists = FIRST,
 ) -> str:
-    """Return a project's page: questions, actions and running sessions, then the report with the lists at ``place``.
+    """Return a project's page: questions, actions and running sessions, then the report lists, as selected by
+    ``place``.
 
     Sessions are listed newest first.
     """
@@ -255,7 +256,7 @@ def one_project(
 
 
 def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
-    """Return the lists that are shown in pages, by their names in addresses; of items, those that have the word."""
+    """Return the paged lists of the report by their address names; items are limited to those that contain the word."""
 
     def fits(each: JsonObject) -> bool:
         told = (each["id"], each["name"], each["title"], each.get("state", ""))
@@ -269,7 +270,7 @@ def _lists(found: JsonObject, word: str) -> dict[str, list[JsonObject]]:
 
 
 _MEMBERS = {"open": "open", "by_word": "by_word", "proven": "done", "checked": "checked", "kept": "kept"}
-"""Member of the report's values for each list."""
+"""Name of the report value for each paged list."""
 _LISTS = {
     # the title of each list, and its section's id
     "open": ("Not proven", "s2"),
@@ -284,7 +285,7 @@ _LISTS = {
 def _way_through(
     found: JsonObject, lists: Mapping[str, list[JsonObject]], here: str, place: PlaceInLists
 ) -> Iterator[Element]:
-    """Yield the search form and the links to other pages; nothing if all rows fit on this page."""
+    """Yield the search form and the links to other pages; nothing if all rows fit on one page."""
     if not place.find and all(len(lists[name]) <= most for name, most in PER_PAGE.items()):
         return
     field = E("input", type="search", name="find", value=place.find, maxlength=str(MOST_FIND), id="find")
@@ -399,7 +400,9 @@ def _meaning(meant: str) -> str | None:
 
 
 def _limits(frame: Frame, key: str) -> Iterator[Element]:
-    """Yield the accounts under a rate limit, of any project; ``key`` is the page's project."""
+    """Yield an element for each account under a rate limit, whatever the project; ``key`` is the current page's
+    project.
+    """
     for each in frame.limits:
         mark = mark_of_limit(each)
         until = f"{each.until.astimezone():%H:%M:%S %Z}"
@@ -452,7 +455,7 @@ def _controls(project: ServedProject, frame: Frame, back: str) -> Element | None
 
 
 def _to_whom(seen: WatchView) -> Element | None:
-    """Return the choice of the agent that gets a message; ``None`` with fewer than two agents."""
+    """Return the selection of the agent that gets a message; ``None`` with fewer than two agents."""
     slots = saying.slots_in(seen.parallel, seen.view.kind)
     if len(slots) < 2:
         return None

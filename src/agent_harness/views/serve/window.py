@@ -1,8 +1,8 @@
-"""Content and actions of ``harness serve``: the projects, their changes, and the commands as actions.
+"""Content and actions of ``harness serve``: the projects, their changes, and commands as actions.
 
-An action makes the same calls and events as its command, with ``by: serve``. It applies to the state that was shown: if
-that has changed, nothing is done. A long action continues after the response, and the page shows its progress. Source:
-``faces.md`` 6, F-SRV-4, F-SRV-8.
+An action makes the same calls and events as its command, with ``by: serve``. It applies to the state that was
+displayed: if the state has changed, nothing is done. A long action continues after the response, and the page shows its
+progress. Source: ``faces.md`` 6, F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 
 BY = "serve"
 ANSWER_SECONDS = 3.0
-"""Seconds that the page waits for an action, which then continues in the background."""
+"""Seconds that a response waits for an action, which then continues in the background."""
 KEPT_DEEDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedProject:
-    """Project as it is shown."""
+    """Project as displayed on a page."""
 
     key: str  # in addresses
     path: str
@@ -65,7 +65,7 @@ class ServedProject:
 
 @dataclass(kw_only=True)
 class Deed:
-    """Action of a person on the page, and its result."""
+    """Action that the user started on the page, and its result."""
 
     verb: str
     at: str = field(default_factory=clock.timestamp)
@@ -75,10 +75,10 @@ class Deed:
 
 
 class Window:
-    """The shown projects: the named ones, or all that are known."""
+    """Projects that ``harness serve`` displays: those given on the command line, or all known projects."""
 
     def __init__(self, named: Sequence[tuple[Kind, str]], *, read_only: bool = False) -> None:
-        """Show all of this user's projects if ``named`` is empty."""
+        """Display the projects in ``named``; if it is empty, display all projects of this user."""
         self.read_only = read_only
         self._named = [Place("", path, kind, "") for kind, path in named]
         self._views = AllProjects()
@@ -87,7 +87,7 @@ class Window:
         self._limits = LimitClock()
 
     def look(self) -> list[ServedProject]:
-        """Return all projects as they are now, first those that need a person; missing ones are last."""
+        """Return the current state of all projects, first those that need the user; missing projects are last."""
         with self._looks:
             places = self._named or trusted_state.places()
             tasks = {each.path: _choices(each.path) for each in places if each.kind == "longtask" and each.path}
@@ -111,17 +111,19 @@ class Window:
         return next((each for each in self.look() if each.key == key), None)
 
     def limits(self) -> list[RateLimit]:
-        """Return the rate limits in force, of any project."""
+        """Return the current rate limits of all projects."""
         return self._limits.all()
 
     def lift(self, account: str, mark: str) -> None:
-        """Let all that wait for this account continue at once. Raise ``Superseded`` if the limit has changed."""
+        """End the rate limit of an account, so that waiting runs continue; raise ``Superseded`` if the limit has
+        changed.
+        """
         found = next((each for each in self.limits() if each.account == account and mark_of_limit(each) == mark), None)
         if found is None or not self._limits.forget(account, shown=found, by=BY):
-            raise Superseded("That limit has changed or ended", hint="harness limits")
+            raise Superseded("This rate limit has changed or ended", hint="harness limits")
 
     def stamp(self) -> object:
-        """Return a value that is equal to the previous one as long as nothing has changed."""
+        """Return a value that changes whenever any displayed project or limit changes."""
         limits: list[object] = [mark_of_limit(each) for each in self.limits()]
         return limits + [
             (each.path, each.seen)
@@ -131,16 +133,16 @@ class Window:
         ]
 
     def act(self, project: ServedProject, verb: str, form: Mapping[str, str]) -> Deed:
-        """Do the action of a form; a long one continues in the background.
+        """Carry out the action of a form; a long action continues in the background.
 
-        Raise ``Superseded`` if the form was made for another state than that on disk, and ``Busy`` during another
+        Raise ``Superseded`` if the project's state has changed since the form was made, and ``Busy`` during another
         action.
         """
         seen = project.seen
         if isinstance(seen, str):
             raise Superseded(f"{project.name}: {seen}", hint="harness projects")
         if verb != "answer" and verb not in offered(project):
-            raise Superseded("That is not possible now", hint="harness status")
+            raise Superseded("This action is not possible now", hint="harness status")
         done = ACTIONS[verb](project, seen.view, form)
         deeds = self._deeds.setdefault(project.path, deque(maxlen=KEPT_DEEDS))
         if any(not each.ended.is_set() for each in deeds) and verb != "say":
@@ -184,17 +186,17 @@ def _key(path: str) -> str:
 
 
 def mark_of(asked: AskedQuestion) -> str:
-    """Return a digest of a question as it was shown; other words or options change it."""
+    """Return a digest of a question as displayed, which detects changed words or options."""
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def mark_of_limit(limit: RateLimit) -> str:
-    """Return a digest of a limit as it was shown; another end changes it."""
+    """Return a digest of a rate limit as displayed, which detects a changed end time."""
     return hashlib.sha256(repr(limit.as_record()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def revision_of(project: ServedProject, view: ProjectView) -> str:
-    """Return a digest of the state that a person saw when they decided to pause or resume the project."""
+    """Return a digest of the state that was displayed when the user decided to pause or resume the project."""
     if project.kind == "longtask":
         return project.choices.revision if project.choices else ""
     state = view.state
@@ -202,7 +204,9 @@ def revision_of(project: ServedProject, view: ProjectView) -> str:
 
 
 def answerable(project: ServedProject, asked: AskedQuestion, view: ProjectView) -> bool:
-    """Return True if the command would answer this question: of several about one item, or about none, the first."""
+    """Return True if the command would answer this question; only the first question about each item can be
+    answered.
+    """
     if project.kind == "longtask":
         return bool(project.choices and project.choices.words)
     about = (each for each in view.state.questions if asked.item is None or each.item == asked.item)
@@ -223,7 +227,7 @@ Action = Callable[[ServedProject, ProjectView, Mapping[str, str]], Callable[[Say
 def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
     asked = next((each for each in view.state.questions if mark_of(each) == form.get("question")), None)
     if asked is None or not answerable(project, asked, view):
-        raise Superseded("That question has been answered already", hint="harness status")
+        raise Superseded("This question has already been answered", hint="harness status")
     if project.kind == "longtask":
         _as_shown(project, view, form)
         return _decided(project, form.get("choose", ""), form)
@@ -240,7 +244,7 @@ def _answer(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _decided(project: ServedProject, word: str, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return the action for a person's decision about a long task."""
+    """Return an action that carries out the user's decision about a long task."""
     from agent_harness.protocols.longtask.api import LongTask
 
     def act(say: Say) -> None:
@@ -289,7 +293,7 @@ def _resume(project: ServedProject, view: ProjectView, form: Mapping[str, str]) 
 
 
 def _say(project: ServedProject, _view: ProjectView, form: Mapping[str, str]) -> Callable[[Say], object]:
-    """Return the action that leaves a message for the running agent; of several, for the chosen slot."""
+    """Return an action that stores a message for the running agent, or for the agent in the selected slot."""
     by, to = f"{saying.user()} (by: {BY})", form.get("to") or None
 
     def act(say: Say) -> None:
@@ -317,11 +321,11 @@ ACTIONS: dict[str, Action] = {
     "handoff": _handoff,
     "takeback": _takeback,
 }
-"""Actions by name; ``offered`` returns those of a project."""
+"""Actions by name; ``offered`` returns the actions that a project allows."""
 
 
 def offered(project: ServedProject) -> tuple[str, ...]:
-    """Return the actions that are possible with this project now, except answers."""
+    """Return the names of the actions that the project currently allows, except answers."""
     if isinstance(project.seen, str):
         return ()
     if project.kind == "longtask":

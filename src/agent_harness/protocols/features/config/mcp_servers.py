@@ -84,7 +84,7 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
         if found[0] == "$${":
             return "${"
         if found[1] is None:
-            raise ConfigurationError(f"{key}: {found[0]!r} is not the name of a variable", hint=EDIT)
+            raise ConfigurationError(f"{key}: {found[0]!r} is not a valid variable name", hint=EDIT)
         told = environ.get(found[1])
         if told and found[1] not in _PLAIN and told not in _PLAIN_VALUES:
             redact.mask_from_now_on(told)
@@ -149,16 +149,16 @@ class GivenConfig:
     def refuse(self, name: str, why: str) -> None:
         """Take a key and raise ``ConfigurationError`` with the reason ``why``, unless the key is absent or false."""
         if self._take(name) not in (None, False):
-            raise ConfigurationError(f"{self.key}.{name} cannot be kept: {why}", hint=EDIT)
+            raise ConfigurationError(f"{self.key}.{name} cannot be passed on: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
         """Raise ``ConfigurationError`` for the first key that no recipe has taken."""
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
-            who = f"{package} has no such setting" if package in RECIPES else f"how {self.words[0]} takes it is unknown"
+            who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
             raise ConfigurationError(
-                f"{self.key}.{left} cannot be kept: {who}",
-                hint="Put it into args or env of the server, in its own words; ${VARIABLE} is filled in there too",
+                f"{self.key}.{left} cannot be passed on: {who}",
+                hint="Set it in args or env, in the server's own syntax. ${VARIABLE} is replaced there too",
             )
 
     def _take(self, name: str) -> object:

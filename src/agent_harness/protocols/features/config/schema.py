@@ -84,41 +84,52 @@ class Section(BaseModel):
 
 
 class ProjectSection(Section):
-    name: Title = Field(description="Name of the project; required.")
-    github_repo: Title | None = Field(None, description="owner/name for the issue mirror; github.repo wins.")
+    name: Title = Field(description="Name of the project. Required.")
+    github_repo: Title | None = Field(
+        None, description="GitHub repository (owner/name) for the issue mirror. github.repo takes precedence."
+    )
 
 
 class Environment(Section):
-    init: Command = Field("./init.sh", description="Starts the development environment; exit 0 means started.")
-    reset: Command = Field("./reset.sh", description="Forces a clean state when init fails.")
-    health_check: OptionalCommand = Field(None, description="Exit 0 means that the environment is up.")
-    stop: OptionalCommand = Field(None, description="Stops what init started.")
+    init: Command = Field(
+        "./init.sh", description="Command that starts the development environment. Exit code 0 means success."
+    )
+    reset: Command = Field("./reset.sh", description="Command that forces a clean state if init fails.")
+    health_check: OptionalCommand = Field(None, description="Command that exits with 0 if the environment is running.")
+    stop: OptionalCommand = Field(None, description="Command that stops the processes that init started.")
 
 
 class Sanity(Section):
-    health: OptionalCommand = Field(None, description="Health command; falls back to environment.health_check.")
-    lint: OptionalCommand = Field(None, description="Lint before new work; falls back to quality.lint_command.")
-    type_check: OptionalCommand = Field(None, description="Type check before new work.")
+    health: OptionalCommand = Field(None, description="Health check command. Default: environment.health_check.")
+    lint: OptionalCommand = Field(
+        None, description="Lint command that runs before new work. Default: quality.lint_command."
+    )
+    type_check: OptionalCommand = Field(None, description="Type check command that runs before new work.")
 
 
 class Testing(Section):
     sanity: Sanity = Field(default_factory=Sanity)
-    unit: OptionalCommand = Field(None, description="Fast tests; default: the runner of testing.full on tests/unit -x.")
-    e2e: OptionalCommand = Field(None, description="End-to-end tests; default: the same runner on tests/e2e -x.")
-    full: OptionalCommand = Field(None, description="The whole suite, for regressions; default: pytest tests/ -v.")
+    unit: OptionalCommand = Field(
+        None, description="Command for fast tests. Default: the test runner of testing.full on tests/unit -x."
+    )
+    e2e: OptionalCommand = Field(
+        None, description="Command for end-to-end tests. Default: the test runner of testing.full on tests/e2e -x."
+    )
+    full: OptionalCommand = Field(None, description="Command for the whole test suite. Default: pytest tests/ -v.")
     feature: OptionalCommand = Field(
-        None, description="One feature's tests; {test_file} is replaced. Default: testing.full on that file."
+        None,
+        description="Command for one feature's tests. {test_file} is replaced. Default: testing.full on that file.",
     )
 
 
 class Costs(Section):
-    per_session_usd: Dollars = Field(10.0, description="Budget of one session.")
-    per_feature_usd: Dollars = Field(25.0, description="Budget of one feature over all its sessions.")
-    total_project_usd: Dollars = Field(200.0, description="Budget of the project.")
+    per_session_usd: Dollars = Field(10.0, description="Budget of one session in US dollars.")
+    per_feature_usd: Dollars = Field(25.0, description="Budget of one feature over all of its sessions, in US dollars.")
+    total_project_usd: Dollars = Field(200.0, description="Budget of the whole project in US dollars.")
 
 
 class Models(Section):
-    default: Title = Field("claude-sonnet-4", description="Model of every prompt type that is not listed.")
+    default: Title = Field("claude-sonnet-4", description="Model for every session type that has no model of its own.")
     initializer: Title = Field("claude-sonnet-4", description="Model of the initializer session.")
     coding: Title = Field("claude-sonnet-4", description="Model of coding sessions.")
     continuation: Title = Field("claude-sonnet-4", description="Model of continuation sessions.")
@@ -151,13 +162,17 @@ class Models(Section):
 
 
 class OnLimit(Section):
-    auto_commit: Switch = Field(True, description="Commit unfinished work at the hard stop.")
-    commit_message_prefix: str = Field("WIP: Context limit - ", description="How that commit's subject begins.")
-    append_to_progress: Switch = Field(True, description="Say in the progress file that the session was ended.")
+    auto_commit: Switch = Field(True, description="Commit unfinished work if the context limit ends the session.")
+    commit_message_prefix: str = Field(
+        "WIP: Context limit - ", description="Start of the subject of the context limit's WIP commit."
+    )
+    append_to_progress: Switch = Field(
+        True, description="Record in the progress file that the context limit ended the session."
+    )
 
 
 class Context(Section):
-    window_tokens: Count = Field(200_000, description="Size of the model's context window (C17).")
+    window_tokens: Count = Field(200_000, description="Size of the model's context window in tokens (C17).")
     warn_threshold: Share = Field(0.75, description="Share of the window at which the agent is warned.")
     force_threshold: Share = Field(0.90, description="Share of the window at which the agent is asked to wrap up.")
     on_limit: OnLimit = Field(default_factory=OnLimit)
@@ -177,19 +192,26 @@ def _repeated_error(count: object) -> str:
 
 class Progress(Section):
     check_interval_tokens: Count = Field(
-        50_000, description="Growth of the context between two checks for progress, in tokens."
+        50_000, description="Number of tokens that the context grows between two progress checks."
     )
     stuck_warning: str = Field(
-        "You appear stuck. Consider a different approach.", description="Said after the first check without progress."
+        "You appear stuck. Consider a different approach.",
+        description="Message to the agent after the first check without progress.",
     )
-    force_stop_after_stuck_checks: Count = Field(2, description="Checks without progress that end the session.")
+    force_stop_after_stuck_checks: Count = Field(
+        2, description="Number of checks without progress after which the session ends."
+    )
     force_stop_message: str = Field(
         "Still stuck. Documenting current state and stopping. "
         "Please describe what's blocking you in claude-progress.txt.",
-        description="Said before a stuck session is ended (C18).",
+        description="Message to the agent before a stuck session ends (C18).",
     )
-    max_repeated_errors: Count = Field(5, description="Repeats of one error that count as too many.")
-    repeated_error_message: str = Field(_repeated_error(5), description="Said then (C18).")
+    max_repeated_errors: Count = Field(
+        5, description="Number of repeats of one error after which the agent gets a message."
+    )
+    repeated_error_message: str = Field(
+        _repeated_error(5), description="Message to the agent about an error that was repeated too often (C18)."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -202,95 +224,121 @@ class Progress(Section):
 
 class Quality(Section):
     lint_command: OptionalCommand = Field(
-        None, description="Linter; default: ruff if the project can run it; '' for none."
+        None, description="Lint command. Default: ruff, if the project can run it. '' disables linting."
     )
-    max_file_lines: Count = Field(500, description="A file with more lines is too large.")
-    cleanup_interval: Count = Field(10, description="Completed features between two cleanup sessions.")
-    warn_on_lint_errors: Switch = Field(True, description="Lint errors warn; false rejects the session.")
+    max_file_lines: Count = Field(500, description="Number of lines above which a file is too large.")
+    cleanup_interval: Count = Field(10, description="Number of completed features between two cleanup sessions.")
+    warn_on_lint_errors: Switch = Field(
+        True, description="true: lint errors cause a warning. false: lint errors reject the session."
+    )
 
 
 class Verification(Section):
     require_evidence: Switch = Field(True, description="The agent must show the test output.")
     harness_verify: Switch = Field(True, description="The harness runs the tests itself.")
-    max_features_per_session: Count = Field(1, description="More claims than this reject the session.")
-    regression_check: Switch = Field(True, description="Run the whole suite before accepting.")
+    max_features_per_session: Count = Field(
+        1, description="Maximum number of features that a session may claim. More claims reject the session."
+    )
+    regression_check: Switch = Field(True, description="Run the whole test suite before work is accepted.")
     isolation: Literal["worktree", "in_place"] = Field(
-        "worktree", description="Verify a fresh checkout of the candidate commit, or the folder as it is."
+        "worktree",
+        description="worktree: verify in a fresh checkout of the commit. in_place: verify in the project folder.",
     )
     links: Annotated[tuple[Folder, ...], Field(strict=False)] = Field(
-        (), description="Ignored folders shared with that checkout, for example .venv or node_modules."
+        (), description="Ignored folders, such as .venv or node_modules, that the verification checkout shares."
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
-    fix_rounds: CountOrNone = Field(3, description="Times that the agent may fix a failed proof in one session (C03).")
+    fix_rounds: CountOrNone = Field(
+        3, description="How often the agent may fix work in one session after failed verification (C03)."
+    )
     trust: Literal["normal", "fast"] = Field(
         "normal",
-        description="normal: the feature's tests must also fail on mutants of the work, and the code that they call "
-        "must give the same answers outside tests; fast: not checked.",
+        description="normal: the tests must also fail on mutants of the work, and the code that they call "
+        "must give the same results outside tests. fast: skip these two checks.",
     )
     built_already: Literal["ask", "accept"] = Field(
         "ask",
-        description="Work that exists already, in a run until done: ask a person, or accept it if its tests fail on "
-        "older code.",
+        description="Handling of a feature that already exists, with `--until-done`. ask: ask the user. accept: "
+        "accept the feature if its tests fail on older code.",
     )
-    report: Inside | None = Field(None, description="JUnit XML file of a runner that is not pytest.")
+    report: Inside | None = Field(None, description="JUnit XML file that a test runner other than pytest writes.")
 
 
 class Features(Section):
-    max_verification_steps: Count = Field(7, description="A feature with more steps is flagged.")
-    max_stuck_sessions: Count = Field(3, description="Sessions on one feature after which a person is asked.")
-    max_starts: Count = Field(200, description="Starts of an agent for one feature after which a person is asked.")
-    require_test_file: Switch = Field(True, description="Every feature names a test file.")
+    max_verification_steps: Count = Field(
+        7, description="Number of verification steps above which a feature causes a warning."
+    )
+    max_stuck_sessions: Count = Field(
+        3, description="Number of unsuccessful sessions on one feature after which the user is asked."
+    )
+    max_starts: Count = Field(200, description="Number of agent starts for one feature after which the user is asked.")
+    require_test_file: Switch = Field(True, description="Require a test file for every feature.")
 
 
 class GitHub(Section):
-    repo: Title | None = Field(None, description="owner/name; falls back to project.github_repo.")
-    sync_mode: Literal["mirror", "none"] = Field("mirror", description="Mirror features as issues, or do nothing.")
-    sync_on_session_end: Switch = Field(True, description="Mirror at the end of a session.")
+    repo: Title | None = Field(
+        None, description="GitHub repository (owner/name) for the issue mirror. Default: project.github_repo."
+    )
+    sync_mode: Literal["mirror", "none"] = Field(
+        "mirror", description="mirror: create an issue for each feature. none: create no issues."
+    )
+    sync_on_session_end: Switch = Field(True, description="Update the issues at the end of each session.")
     create_missing_issues: Switch = Field(True, description="Create an issue for a feature that has none.")
     close_on_verify: Switch = Field(True, description="Close the issue of a verified feature.")
-    on_sync_failure: Literal["warn", "fail"] = Field("warn", description="Effect of a failing mirror on a session.")
+    on_sync_failure: Literal["warn", "fail"] = Field(
+        "warn", description="Effect of a failed issue update. warn: print a warning. fail: pause the project."
+    )
 
 
 class GitSettings(Section):
-    push: Literal["auto", "never"] = Field("auto", description="Push accepted commits when an upstream exists (C04).")
-    on_dirty: Literal["stash", "abort"] = Field("stash", description="Uncommitted changes before a session (C26).")
+    push: Literal["auto", "never"] = Field(
+        "auto", description="auto: push accepted commits if the branch has an upstream. never: do not push (C04)."
+    )
+    on_dirty: Literal["stash", "abort"] = Field(
+        "stash", description="Handling of uncommitted changes before a session: stash them, or abort (C26)."
+    )
 
 
 class Logging(Section):
-    level: Literal["critical", "important", "routine", "debug"] = Field("important", description="Lowest level kept.")
-    retention_days: Count = Field(90, description="Days that important events are kept.")
-    structured_agent_output: Switch = Field(True, description="Read [FILE:READ]-style prefixes.")
-    require_prefixes: Switch = Field(False, description="Reject sessions without prefixes.")
-    fallback_tracking: Switch = Field(True, description="Without prefixes, track by other signs.")
-    warn_on_missing_prefixes: Switch = Field(True, description="Log when prefixes are missing.")
+    level: Literal["critical", "important", "routine", "debug"] = Field(
+        "important", description="Lowest level of events that are logged."
+    )
+    retention_days: Count = Field(90, description="Number of days for which important events are kept.")
+    structured_agent_output: Switch = Field(
+        True, description="Log the actions that the agent reports with prefixes such as [FILE:READ]."
+    )
+    require_prefixes: Switch = Field(False, description="Reject sessions in which the agent uses no prefixes.")
+    fallback_tracking: Switch = Field(True, description="Log changed files from git if the agent did not report them.")
+    warn_on_missing_prefixes: Switch = Field(True, description="Log an event if the agent uses no prefixes.")
 
 
 class Paths(Section):
-    features: Inside = Field("features.json", description="The feature list.")
-    progress: Inside = Field("claude-progress.txt", description="The progress log.")
-    state_dir: Folder = Field(".harness", description="Runtime state; never committed.")
+    features: Inside = Field("features.json", description="Path of the feature list.")
+    progress: Inside = Field("claude-progress.txt", description="Path of the progress log.")
+    state_dir: Folder = Field(".harness", description="Folder for run-time state, which is never committed.")
 
 
 class FilesystemTool(Section):
-    enabled: Switch = Field(True, description="Offer file tools to agents that use the tools of the harness.")
-    allowed_paths: Texts = Field((".",), description="Paths that file tools may touch.")
-    denied_paths: Texts = Field((".harness/", ".git/", "../"), description="Paths that they may not touch.")
+    enabled: Switch = Field(True, description="Offer file tools to agents that use the harness's tools.")
+    allowed_paths: Texts = Field((".",), description="Paths that the file tools may access.")
+    denied_paths: Texts = Field((".harness/", ".git/", "../"), description="Paths that the file tools may not access.")
 
 
 class ShellTool(Section):
-    enabled: Switch = Field(True, description="Offer a shell tool to agents that use the tools of the harness.")
-    timeout_seconds: Count = Field(300, description="Limit of one shell command.")
+    enabled: Switch = Field(True, description="Offer a shell tool to agents that use the harness's tools.")
+    timeout_seconds: Count = Field(300, description="Time limit of one shell command in seconds.")
     denied_commands: Texts = Field(
-        ("rm -rf /", "sudo", "> /dev/"), description="Refused commands; a guard rail, not a sandbox (C32)."
+        ("rm -rf /", "sudo", "> /dev/"),
+        description="Commands that the shell tool refuses. This is a guard rail, not a sandbox (C32).",
     )
 
 
 class McpServerSettings(Section):
-    enabled: Switch = Field(False, description="Start this server for the agent.")
-    command: OptionalCommand = Field(None, description="Program of the server.")
-    args: Texts = Field((), description="Its arguments.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables for the server only.")
-    config: dict[str, object] = Field(default_factory=dict, description="The server's own settings, passed on to it.")
+    enabled: Switch = Field(False, description="Start this MCP server for the agent.")
+    command: OptionalCommand = Field(None, description="Program of the MCP server.")
+    args: Texts = Field((), description="Arguments of the MCP server's program.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment variables for this MCP server only.")
+    config: dict[str, object] = Field(default_factory=dict, description="Settings that are passed to the MCP server.")
 
 
 MCP_SERVERS: dict[str, dict[str, object]] = {
@@ -344,22 +392,26 @@ class Tools(Section):
         dict[str, McpServerSettings], BeforeValidator(_with_known_servers), Field(validate_default=True)
     ] = Field(
         default_factory=dict,
-        description="MCP servers by name: `enabled`, `command`, `args`, `env`, `config`. `${VARIABLE}` is filled in; a "
+        description="MCP servers by name: `enabled`, `command`, `args`, `env`, `config`. `${VARIABLE}` is replaced. A "
         "key of `config` that cannot be passed on is refused. See [agents](agents.md#mcp-servers).",
     )
 
 
 class OnTimeout(Section):
-    auto_commit: Switch = Field(True, description="Commit unfinished work at the time limit.")
-    message_prefix: str = Field("WIP: Session timeout - ", description="How that commit's subject begins.")
+    auto_commit: Switch = Field(True, description="Commit unfinished work if the time limit ends the session.")
+    message_prefix: str = Field(
+        "WIP: Session timeout - ", description="Start of the subject of the time limit's WIP commit."
+    )
 
 
 class Session(Section):
     timeout_minutes: Minutes = Field(60.0, description="Wall-clock limit of a session.")
-    timeout_warning_minutes: Minutes = Field(50.0, description="Time at which the agent is warned about it.")
+    timeout_warning_minutes: Minutes = Field(
+        50.0, description="Time after which the agent is warned about the session limit."
+    )
     response_seconds: Count | None = Field(
         None,
-        description="Seconds of silence that end a turn, to be retried once (C28); without it, silence is allowed.",
+        description="Seconds without output after which a turn ends and is retried once (C28). Default: no limit.",
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
@@ -378,17 +430,19 @@ class Session(Section):
 
 
 class Checks(Section):
-    working_directory: Switch = Field(True, description="The working directory is the project.")
-    harness_files: Switch = Field(True, description="The harness files exist; the scripts are executable.")
-    git_state: Switch = Field(True, description="On a branch, with a clean tree.")
-    environment: Switch = Field(True, description="init succeeds and the health check passes.")
-    baseline_tests: Switch = Field(True, description="The tests of the baseline pass.")
-    budget: Switch = Field(True, description="Money is left.")
+    working_directory: Switch = Field(True, description="Check that the project folder exists and is writable.")
+    harness_files: Switch = Field(
+        True, description="Check that the harness files exist and the scripts are executable."
+    )
+    git_state: Switch = Field(True, description="Check that HEAD is on a branch and the work tree is clean.")
+    environment: Switch = Field(True, description="Check that init succeeds and the health check passes.")
+    baseline_tests: Switch = Field(True, description="Check that all tests that are known to pass still pass.")
+    budget: Switch = Field(True, description="Check that budget is left.")
 
 
 class OnFailure(Section):
-    auto_reset: Switch = Field(True, description="Run reset when init fails.")
-    max_reset_attempts: CountOrNone = Field(2, description="Resets before giving up.")
+    auto_reset: Switch = Field(True, description="Run reset if init fails.")
+    max_reset_attempts: CountOrNone = Field(2, description="Maximum number of resets before the check fails.")
 
 
 class Preflight(Section):
@@ -398,15 +452,21 @@ class Preflight(Section):
 
 class Compatibility(Section):
     on_older_state: Literal["migrate", "abort"] = Field(
-        "migrate", description="Handling of state from an older version."
+        "migrate", description="Handling of state from an older harness version."
     )
-    on_newer_state: Literal["abort", "warn"] = Field("abort", description="Handling of state from a newer version.")
-    backup_before_migrate: Switch = Field(True, description="Copy the state before migrating.")
+    on_newer_state: Literal["abort", "warn"] = Field(
+        "abort", description="Handling of state from a newer harness version."
+    )
+    backup_before_migrate: Switch = Field(True, description="Copy the state before a migration.")
 
 
 class Checkpoints(Section):
-    max_age_days: Count = Field(7, description="Older checkpoints are removed, unless still needed (C34).")
-    keep_per_feature: Count = Field(5, description="Newest checkpoints of an unfinished feature, always kept (C34).")
+    max_age_days: Count = Field(
+        7, description="Number of days after which checkpoints that are not needed are removed (C34)."
+    )
+    keep_per_feature: Count = Field(
+        5, description="Number of newest checkpoints that are always kept for an unfinished feature (C34)."
+    )
 
 
 class Maintenance(Section):
@@ -445,20 +505,22 @@ def _agent(value: object) -> object:
 
 class ReviewSection(Section):
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="A second agent that reviews proven work, named as in `agent:`; without it, no review."
+        None, description="Second agent that reviews proven work, in the form of `agent:`. Default: no review."
     )
     max_minutes: Minutes = Field(10.0, description="Wall-clock limit of one review.")
-    max_cost_usd: Dollars = Field(1.0, description="Budget of one review; it counts for the session as well.")
+    max_cost_usd: Dollars = Field(
+        1.0, description="Budget of one review in US dollars. It also counts as session cost."
+    )
     on_objection: Literal["tell", "reject"] = Field(
         "tell",
-        description="tell: an objection goes back to the agent once and is then reported; reject: it goes back in each"
-        " fix round, and then the session is rolled back.",
+        description="tell: the agent gets an objection once, then the objection is reported. reject: the agent gets "
+        "it in each fix round, then the session is rolled back.",
     )
 
 
 class ReportSection(Section):
     after_run: Switch = Field(
-        False, description="Each `harness run` ends with the page of `harness report`, and prints its path."
+        False, description="Write the page of `harness report` after each `harness run`, and print its path."
     )
 
 
@@ -485,36 +547,38 @@ def _processes(value: object) -> object:
 class SandboxSection(Section):
     mode: Annotated[Literal["auto", "off", "required"], BeforeValidator(lambda given: given or "off")] = Field(
         "auto",
-        description="Sandbox of agents and checks. auto: the best that the system offers; off: none; required: refuse "
-        "to run without one. HARNESS_SANDBOX wins.",
+        description="Sandbox of agents and checks. auto: the best available. off: no sandbox. required: refuse to "
+        "run without a sandbox. HARNESS_SANDBOX takes precedence.",
     )
-    writable: Texts = Field((), description="Further absolute paths that both may change; ~ is the home folder.")
+    writable: Texts = Field(
+        (), description="Other absolute paths that agents and checks may change. ~ is the home folder."
+    )
     network: Literal["auto", "loopback", "open"] = Field(
         "auto",
-        description="Network of checks. loopback: a separate loopback only; open: everything; auto: open if "
-        "environment.health_check is set, else loopback.",
+        description="Network access of checks. loopback: only a separate loopback interface. open: no limit. auto: "
+        "open if environment.health_check is set, else loopback.",
     )
 
     memory: Annotated[str, BeforeValidator(_memory)] = Field(
         MEMORY,
-        description="Memory limit of an agent or a check, with all that it starts: `4 GiB`, `50%` of the machine's, or "
-        "off. A command above it is ended, and the report says so.",
+        description="Memory limit of an agent or a check with its child processes: `4 GiB`, `50%` (of the machine), or "
+        "off. A command that exceeds the limit is killed and reported.",
     )
     processes: Annotated[int | Literal["auto", "off"], BeforeValidator(_processes)] = Field(
         "auto",
-        description="Limit of processes and threads of an agent or a check: a number, off, or auto: the larger of "
-        "4,096 and 256 for each processor.",
+        description="Maximum number of processes and threads of an agent or a check: a number, off, or auto (256 per "
+        "processor, at least 4,096).",
     )
     free_disk: Annotated[str, BeforeValidator(_room)] = Field(
         FREE_DISK,
-        description="Space to leave free on the disks that an agent or a check writes to, if it was free before: an "
-        "amount, or off.",
+        description="Free space that an agent or a check must leave on each disk, if it was free before: an amount, or "
+        "off.",
     )
 
     def settings(self, *, services: bool = False) -> SandboxSettings:
-        """Return the settings of the kernel sandbox.
+        """Return the sandbox settings in the form that the ``kernel`` package uses.
 
-        Pass ``services=True`` if the project runs services that its checks may need: ``network: auto`` then means open.
+        If the project runs services that its checks may need (``services``), ``network: auto`` means open.
         """
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(
@@ -555,5 +619,5 @@ class HarnessFile(Section):
     maintenance: Maintenance = Field(default_factory=Maintenance)
     parallel: Parallel = Field(default_factory=Parallel)
     agent: Annotated[dict[str, object] | None, BeforeValidator(_agent)] = Field(
-        None, description="Agent of this project, and its `fallback`; --agent and HARNESS_AGENT win. Kept as it is."
+        None, description="Agent of this project with its `fallback`. --agent and HARNESS_AGENT take precedence."
     )

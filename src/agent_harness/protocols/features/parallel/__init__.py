@@ -1,1 +1,1 @@
-"""Feature projects with several agents: the port for ``agent_harness.parallel``, and the work of its workers."""
+"""Parallel runs of feature projects: the port for ``agent_harness.parallel``, and the jobs of its workers."""

@@ -1,6 +1,6 @@
-"""Work of a worker for a feature project in a workspace: a session on one feature, from its own state.
+"""Jobs of a worker for a feature project: one session on a feature, or the test suite on a merge candidate.
 
-Or the suite on a merge candidate. Each job has its own process, so nothing of the coordinator is imported here.
+A job runs in a workspace with its own state, in a separate process, so this module imports nothing of the coordinator.
 """
 
 import os
@@ -41,11 +41,11 @@ from agent_harness.verification.runner.installed_record import FirstLook
 
 UNCOUNTED = ("user_pause", "error", "rate_limited")
 OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "verdicts.jsonl", "now.json")
-"""Files that an earlier job may have left in the workspace's folder of the user's state."""
+"""Files that an earlier job may have left in the workspace's state folder."""
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run a session, or the suite, in a workspace that stands at the job's base."""
+    """Run a session or the test suite in a workspace whose HEAD is the job's base commit."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
@@ -117,7 +117,10 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """Open the project in the workspace; it mirrors nothing, and trusts a head that was verified."""
+    """Open the project in the workspace, with the issue mirror off.
+
+    Without ``checks_baseline``, skip the baseline tests before the session, because the base commit was verified.
+    """
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
     if not checks_baseline:
@@ -131,13 +134,13 @@ def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
 
 
 def _say(line: str) -> None:
-    """Write to the log of the workers."""
+    """Print a line to standard output, which is the workers' log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Write the workspace's own state, as the project's was at the start of the job; remove that of earlier jobs."""
+    """Write the project's state at the start of the job into the workspace, and remove the state of earlier jobs."""
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -160,7 +163,10 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Check out the earlier work as one WIP commit on the base: the session is a continuation, and can roll back."""
+    """Check out the feature's earlier work as one WIP commit on the base commit, for a continuation session.
+
+    A checkpoint before this commit lets the session roll back.
+    """
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
     told = inputs["told"]
@@ -181,7 +187,7 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """Return the end of the session in the words of the parallel run, with the question that it leaves."""
+    """Return the session's result in the terms of the parallel run, with the question that the session raised."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -200,7 +206,7 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if this project's record alone exceeds the budget."""
+    """Return True if the cost record in this workspace alone exceeds the budget."""
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -208,7 +214,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """Return the unfinished work for the next session, or None; a rescue ref carries the commit to the project."""
+    """Return the unfinished work for the next session, or None."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None
@@ -216,7 +222,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 
 
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
-    """Return the tokens and cost of the session; None if none began."""
+    """Return the tokens and cost of the session; None if no session started."""
     after = project.store.costs()
     current = records.json_object(after.record.get("current_session")) or {}
     if current.get("session_id") != number:
@@ -236,7 +242,7 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages, so that a session's changes to them reach no other one."""
+    """Remove the workspace's copies of installed packages, so that a session's changes cannot affect other sessions."""
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
@@ -248,7 +254,10 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the suite on the commit; all known passing tests, and those that its members have proven, must pass."""
+    """Run the test suite on the candidate commit.
+
+    The tests known to pass and the tests that the candidate's features have proven must pass.
+    """
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)
     os.makedirs(project.layout.logs)

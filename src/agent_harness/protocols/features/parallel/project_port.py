@@ -1,11 +1,12 @@
-"""Feature project for the coordinator of a parallel run, which is the only writer of its state meanwhile.
+"""Access of a parallel run's coordinator to a feature project; only the coordinator writes its state during the run.
 
-    parallel/claims.json        the run's workers and owner, and the job of each feature
-    parallel/items/ID.json      a feature between its sessions: its state, its unfinished work, its question
-    parallel/branches/ID.json   passing tests of a branch that is not checked out
+parallel/claims.json        the run's workers and owner, and the job of each feature
+parallel/items/ID.json      a feature between its sessions: its state, unfinished work and question
+parallel/branches/ID.json   passing tests of a branch that is not checked out
 
-Each session has its own number, given with its job. Its cost is in costs.yaml with its job's name, so that it is there
-once. Everything else that the coordinator takes over can be repeated. A feature counts once it has landed.
+Each session has its own number, assigned with its job. costs.yaml records a session's cost under the job's name, so the
+cost is counted once. All other updates can be repeated safely. A feature counts as done after it has landed (been
+merged).
 """
 
 import os
@@ -38,18 +39,18 @@ from agent_harness.session.ledger import ClaimVerdict
 EXECUTOR = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
 LEAST_USD = 0.0001
-"""Costs are rounded to this."""
+"""Smallest recorded cost in US dollars; smaller differences are ignored."""
 JOBS = 256
-"""Number of jobs that costs.yaml names."""
+"""Maximum number of jobs listed in costs.yaml."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
-"""Questions about one session that keep every other session from starting too."""
+"""Kinds of question about one session that also prevent every other session from starting."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
 _PUSH_EVENTS = {"pushed": "important", "push_failed": "important", "pulled": "important", "push_given_up": "critical"}
 _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
 class FeatureProjectPort:
-    """Project in its folder, which its coordinator has locked."""
+    """Port through which the coordinator of a parallel run reads and changes the locked project."""
 
     executor = EXECUTOR
     input_files: tuple[str, ...] = ("verdicts",)
@@ -59,10 +60,11 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project; ``folder`` is that of the run, ``attempt`` the settings of every session.
+        """Open the project for a parallel run; ``folder`` is the run's folder, ``attempt`` the settings of every
+        session.
 
-        ``attempt`` has agents, policy and the spending before. Work lands on ``branch``, by default the branch that is
-        checked out.
+        ``attempt`` has the agents, the refusal policy and the costs so far. Work is merged to ``branch``, by default
+        the checked-out branch.
         """
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
@@ -85,14 +87,14 @@ class FeatureProjectPort:
     # ---- agents that write outside their workspaces
 
     def hold(self) -> None:
-        """Remember the state files as they are now: only this process writes them until the run is over."""
+        """Remember the current state files, because only this process writes them until the run is over."""
         self._store.hold()
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Restore state that somebody else has changed to what this process wrote; the change is not kept.
+        """Restore state files that another process has changed; the foreign change is discarded.
 
-        For ``histories``, the logs are read whole.
+        Return the restored files. With ``histories``, also check the complete logs.
         """
         if self._state_stamps is None:
             return {}
@@ -106,11 +108,11 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Write an event of the log."""
+        """Write an event that something in the project folder was changed during a job."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
-        """Restore the state if the stamp of a file that is read each second has changed."""
+        """Restore the state files if a file that is checked every second has changed."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
             self.put_back()
@@ -118,7 +120,9 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the push target by ``git.push``; None without an upstream, or if the branch is not checked out."""
+        """Return the push target according to ``git.push``; None without an upstream or if the branch is not checked
+        out.
+        """
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
             return None
@@ -130,23 +134,24 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the branch, or its last known version if the branch was deleted during the run.
+        """Return features.json of the target branch, or the last known version if the branch was deleted during the
+        run.
 
-        Raise ``StateDamaged`` for a committed one that no item can be read from.
+        Raise ``StateDamaged`` if the committed features.json is malformed.
         """
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
             found = features_at(self._project, tip)
             if odd := records.malformed(found, require_test_file=self._project.config.features.require_test_file):
-                hint = f"fix it by hand, and commit it: {self._project.features_name}"
+                hint = f"fix and commit {self._project.features_name}"
                 raise StateDamaged(f"at {tip[:10]}: {odd[0]}", hint=hint)
             self._documents = {tip: found}
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
-        """Return the passing tests of the branch. The project's own baseline is that of the branch that is checked out.
+        """Return the passing tests of the target branch; for the checked-out branch, these are the project's baseline.
 
-        On another branch, which nobody else measures, the suite runs if it has moved since the last landing.
+        On another branch, the suite runs first if the branch has moved since the baseline was recorded.
         """
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
@@ -188,11 +193,11 @@ class FeatureProjectPort:
         files.write_json(path, known)
 
     def item(self, item: str) -> JsonObject:
-        """Return the record of a feature between its sessions."""
+        """Return the record of a feature between its sessions; empty if there is none."""
         return files.read_json_if_any(self._item_path(item))
 
     def keep_item(self, item: str, **members: object) -> None:
-        """Update that record with these members."""
+        """Set these members in the stored record of a feature."""
         os.makedirs(os.path.dirname(self._item_path(item)), mode=0o700, exist_ok=True)
         files.write_json(self._item_path(item), {**self.item(item), **members})
 
@@ -200,10 +205,10 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the features whose dependencies have landed, in the order of `harness run`.
+        """Return the open features whose dependencies have landed, in the order of `harness run`.
 
-        Features that wait for a person are left out, also those whose question arises only when their next session
-        begins.
+        Features that wait for a person are omitted, including features whose question arises when the next session
+        starts.
         """
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
@@ -231,9 +236,9 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return exit code and message of a pause, a question that stops everything, or a budget that is used up.
+        """Return exit code and message if no session may start, otherwise None.
 
-        Or None.
+        Reasons are a pause, a question that stops everything, and a budget that is used up.
         """
         self._look_at_state()
         try:
@@ -246,13 +251,13 @@ class FeatureProjectPort:
         return (3, first.message) if first else None
 
     def _waiting(self) -> dict[str, JsonObject]:
-        """Return the questions that are kept with open features, by feature."""
+        """Return the questions stored with open features, by feature id."""
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return what the sessions report about themselves, each in its workspace."""
+        """Return the current activity of each job's session, read from the job's workspace, by feature."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -262,9 +267,9 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the features left: none failed for good.
+        """Return the remaining features: open features without kept work that waits for an answer.
 
-        Those that are open and wait for no answer about their kept work.
+        The first and third list, for permanently failed items and others, are always empty.
         """
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
@@ -272,23 +277,23 @@ class FeatureProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Record the job of each feature."""
+        """Record which job works on each feature."""
         items = self._claims()
         items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
 
     def holds(self, job: str, item: str) -> bool:
-        """Return True if the feature is open, and claimed by the job."""
+        """Return True if the feature is open and claimed by this job."""
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims for this process; give all others back."""
+        """Keep the claims of the jobs in ``held`` for this process, and release all other claims."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
-        """Do nothing: nothing here has a lease, and the lock of the project ends with the process."""
+        """Do nothing: features have no leases to renew, and the project lock ends with the process."""
 
     def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
@@ -299,7 +304,9 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the state of the project as a session of this feature needs it, and the work that it continues."""
+        """Return the project state that a session on this feature needs, and the unfinished work that the session
+        continues.
+        """
         self.put_back()
         number = self._store.next_session()
         state = self._store.update_state(last_session=number)
@@ -330,7 +337,7 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the tree that a session continues, and its message to the session; nothing if it begins anew."""
+        """Return the git tree that a session continues and the facts about this work; None and {} for a fresh start."""
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -344,7 +351,10 @@ class FeatureProjectPort:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge with git, except features.json and the progress log: those of the head, with the item's additions."""
+        """Merge a feature's work with git, except features.json and the progress log.
+
+        These two files are taken from the branch head, with the feature's additions.
+        """
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
         project, git = self._project, self._git
@@ -362,7 +372,7 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the head; for proven work, with the marks of its session."""
+        """Return features.json of the branch head; for proven work, with the feature's new status from its session."""
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -374,7 +384,7 @@ class FeatureProjectPort:
         return files.dumps(document.record).encode()
 
     def _story(self, head: str, base: str, commit: str) -> bytes:
-        """Return the progress log of the head, followed by the entries of the session."""
+        """Return the progress log of the branch head, followed by the session's new entries."""
         name = self._project.progress_name
         now, before, after = (self._git.show(each, name) or b"" for each in (head, base, commit))
         told = after[len(before) :] if after.startswith(before) else b""
@@ -386,7 +396,9 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Take over costs, records and logs once per job; proven work keeps its claim until it has landed."""
+        """Copy costs, records and logs of a finished job, once per job; proven work stays claimed until it has
+        landed.
+        """
         self.put_back(histories=True)
         found = well_formed(result if result is not None else self._lost(job, rescues, spent_usd))
         if found.get("id") or result is None:
@@ -409,7 +421,7 @@ class FeatureProjectPort:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """Record in the project that proven work did not land, and why: the journal of a run may be lost."""
+        """Write an event that proven work was not merged, and why; the journal of a run may be lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
@@ -418,7 +430,7 @@ class FeatureProjectPort:
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
-        """Write the claim that was proven in its workspace into the ledger, as one that did not land."""
+        """Record in the ledger that a claim proven in its workspace was not merged."""
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         if claim := next((each for each in reversed(claims) if each.accepted), None):
             at = self._project.layout
@@ -426,7 +438,10 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add to the sums of project and feature; ``orders`` of the record names the job with its spending."""
+        """Add a late cost to the totals of project and feature, once per job and amount.
+
+        The member ``orders`` of the cost record lists the jobs already added.
+        """
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
         if more_usd <= LEAST_USD or key in jobs:
@@ -437,7 +452,7 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all spending of the job: also by a killed agent, or before there was a record."""
+        """Return the result with all costs of the job, including those of a killed agent or before a record existed."""
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -450,7 +465,7 @@ class FeatureProjectPort:
         return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
 
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
-        """Return the known facts of a job that returned no result."""
+        """Return the known facts about a job that returned no result."""
         folder = job_folder(self._folder, job)
         inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
         session = records.number(inputs.get("session"))
@@ -485,7 +500,7 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """Take over the rows of a session, and its files; those that are here already are not taken again."""
+        """Copy a session's log rows and files from the workspace to the project, without duplicates."""
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
@@ -496,7 +511,9 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Return the verdict as a line of the project; the output of its steps is stored beside the project's logs."""
+        """Return the verdict as a ledger line of the project, after storing the output of its steps in the project's
+        logs.
+        """
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
         steps: list[ledger.VerdictStep] = []
@@ -513,7 +530,7 @@ class FeatureProjectPort:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """Update counts, unfinished work and question of a feature after a session that proved nothing."""
+        """Update a feature's failure counts, unfinished work and question after a session that proved nothing."""
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -539,7 +556,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Return the question about a candidate that a person may allow; a ref of the project keeps the candidate."""
+        """Return the question about work that a person may accept; a ref in the project keeps this work."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -562,7 +579,10 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the check: the suite, with all known passing tests and the members' ones; none on a verified head."""
+        """Return the suite check for a merge candidate; an empty list for a head that was already verified.
+
+        All tests known to pass and the tests proven by the candidate's features must pass.
+        """
         if members is None and commit in self._verified:
             return []
         self.put_back()
@@ -587,11 +607,11 @@ class FeatureProjectPort:
         ]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the checks, and the state that the settings read."""
+        """Return the checks together with the session state that they need."""
         return {"checks": [*checks], "state": self._store.state().record}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Write the state after these have landed: passing tests, proven features, verdicts."""
+        """Update passing tests, proven features and verdicts after features have been merged."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
@@ -662,12 +682,12 @@ class FeatureProjectPort:
         )
 
     def refuse_joined(self, commit: str) -> None:
-        """Raise ``StateDamaged`` for an invalid features.json."""
+        """Raise ``StateDamaged`` if features.json in the merged commit is invalid."""
         if found := records.problems(features_at(self._project, commit)):
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Update the state files to the new commits; their passing tests are known."""
+        """Update the state files to new commits that a merge with the remote created, and to their passing tests."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -681,20 +701,20 @@ class FeatureProjectPort:
         self._verified.add(commit)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """Write an event of the project."""
+        """Write a project event about a push."""
         session = self._landed or self._store.state().last_session
         self._store.event(kind, _PUSH_EVENTS[kind], session=session, commit=commit, message=message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Ask a person about a head that does not prove the landed work, regardless of the cause."""
+        """Ask a person about a branch head on which merged work no longer passes."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Ask a person about the change that broke these items."""
+        """Ask a person about the change that broke these features."""
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Keep the question that the session left, or one about the landing; ask it if no other one stops the runs."""
+        """Store the question of a session or a failed merge; ask it unless another question already stops the runs."""
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -708,14 +728,14 @@ class FeatureProjectPort:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Store the question in the project; its counters restart with the answer."""
+        """Store a question in the project and reset the counters of its feature."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
-        """Ask the next question of a feature, unless another question waits."""
+        """Ask the next stored question of a feature, unless another question waits for an answer."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
@@ -723,7 +743,7 @@ class FeatureProjectPort:
             return
 
     def close(self, paused: str) -> None:
-        """Close the run: mirror the landed work; what could not be pushed waits for a person."""
+        """End the run: update the issue mirror, and pause the project if ``paused`` gives a reason."""
         self.put_back(histories=True)
         self._store.forget_histories()
         if paused:
@@ -733,7 +753,7 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often proven work of each feature did not land, since its last landing, by recent events."""
+    """Return how often each feature's proven work was not merged since its last merge, according to recent events."""
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -758,17 +778,20 @@ def features_at(project: Project, commit: str) -> FeatureList:
         found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
     except ValueError as error:
         told = f"{project.features_name} of {commit[:10]} does not parse: {error}"
-        raise StateDamaged(told, hint=f"fix it by hand: {project.features_name}") from None
+        raise StateDamaged(told, hint=f"fix {project.features_name} manually") from None
     return FeatureList(records.json_object(found) or {})
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Return True if the project takes this row of a workspace's log; it writes itself that a feature is done."""
+    """Return True if the project copies this row of a workspace's log.
+
+    Rows that mark a feature as done are not copied, because the coordinator writes these rows.
+    """
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the message to a session about the failed landing of its feature."""
+    """Return the explanation for a session why its feature's proven work was not merged."""
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",

@@ -1,6 +1,5 @@
-"""Result of a session as the coordinator reads it: another process wrote it, and malformed members count as missing.
-
-The use of a session is never negative.
+"""Validation of a session result that another process wrote: malformed members count as missing, usage is never
+negative.
 """
 
 from agent_harness.kernel import clock
@@ -17,7 +16,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """Return the result without the members of a wrong type; ``spent`` has all of its members."""
+    """Return the result without members of a wrong type; ``spent`` is completed with all of its members."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)
@@ -25,7 +24,7 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """Return the members for ``costs.Spent``; an unknown price stays unknown."""
+    """Return a session's usage as members of ``costs.Spent``; an unknown price stays unknown."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

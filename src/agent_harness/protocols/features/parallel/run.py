@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a feature project, from earlier leftovers to the answer of the coordinator."""
+"""Parallel run of a feature project (``harness run --workers N``), from recovery to the coordinator's result."""
 
 import os
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Work on the project with several agents at once; return the coordinator's answer.
+    """Work on the project with several concurrent agents and return the coordinator's result.
 
-    Unfinished work that a serial run has left on the branch continues in a workspace. Raise the errors of ``Runs.run``
-    before its first session.
+    Unfinished work of a serial run is moved to a workspace and continued there. Raise the errors that ``Runs.run``
+    raises before its first session.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -98,7 +98,7 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
 
 
 def settings_of(project: Project) -> ParallelSettings:
-    """Return the settings for several agents; workspaces also get the links of the checkouts."""
+    """Return the settings for parallel runs; ``links`` defaults to the links of the harness's checkouts."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
@@ -106,7 +106,7 @@ def settings_of(project: Project) -> ParallelSettings:
 
 
 def _known(folder: str) -> RunPlan:
-    """Return the plan of the last run, if any; the coordinator refuses an unreadable one."""
+    """Return the plan of the last run, or an empty plan if its ledger is unreadable."""
     try:
         return fold(Ledger(folder, only_read=True).events)
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -114,7 +114,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return the end of a run during which somebody else marked unproven features as passing; else nothing."""
+    """Return the error result if unproven features were marked as passing during the run, otherwise an empty record."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -124,7 +124,7 @@ def _doubt(project: Project) -> JsonObject:
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
-    """Return the coordinator's answer, with the progress of the branch and the questions for a person."""
+    """Return the coordinator's result with the branch's progress and the questions for a person."""
     state = project.store.state()
     passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
@@ -148,9 +148,9 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bool) -> None:
-    """Move the work that a serial run has left on the branch to a workspace; roll the branch back. SC-10.
+    """Move the unfinished work of a serial run from the branch to a workspace, and roll the branch back. SC-10.
 
-    Raise ``UnsafeTree`` if it lies on another branch than the one to land on.
+    Raise ``UnsafeTree`` if this work is on another branch than the target branch, or has commits on top.
     """
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
@@ -169,7 +169,7 @@ def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bo
 
 
 def _commit_story(project: Project) -> None:
-    """Commit the harness's entries of the progress log, which would block every landing."""
+    """Commit the harness's uncommitted entries in the progress log, which would block every merge."""
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
@@ -185,9 +185,9 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of ``run_parallel``, why, and why not the rest; change nothing.
+    """Return the first jobs of a parallel run and why the other features wait; change nothing.
 
-    ``elsewhere``: the workers are on other machines.
+    Pass ``elsewhere=True`` if the workers are on other machines.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -223,7 +223,7 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return the preview as lines for a person."""
+    """Return the preview of a parallel run as output lines."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

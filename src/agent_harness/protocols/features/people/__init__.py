@@ -1,1 +1,1 @@
-"""User actions on a project: verify, hand off, abort, answer questions, check its health, maintain it."""
+"""Actions of a person on a project: verify, hand off, abort, answer questions, check health, maintain, undo."""

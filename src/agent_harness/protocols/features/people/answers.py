@@ -1,8 +1,8 @@
-"""Effects of the user's answers to questions. The harness never selects a destructive answer by itself.
+"""Effects of a person's answers to questions. Nothing destructive is ever selected automatically.
 
-``ANSWERS`` contains the effect of each answer; ``ANSWERS_OF_KIND`` contains answers with another effect for one kind of
-question. A raised budget is written to ``.harness.yaml`` in a separate commit, and comments and order there are kept.
-Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
+``ANSWERS`` maps answer words to effects; ``ANSWERS_OF_KIND`` overrides words for one kind of question that stops no
+run. A raised budget is written to ``.harness.yaml``, with comments and order preserved, in a separate commit. Source:
+features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
 """
 
 import os
@@ -38,20 +38,19 @@ def resume(
 ) -> JsonObject:
     """End a pause, apply the answer to the pending question, and print the next step; start no session (C40).
 
-    If several questions are pending, answer the first one, or the first about ``feature_id``. Raise ``UsageError`` if
-    the question does not have this answer, or if a question that stops all runs gets no answer. Raise ``Superseded``,
-    with nothing changed, if the question is not the one that was ``shown``.
+    Of several questions, answer the first, or the first about ``feature_id``. Raise ``UsageError`` for an unknown or
+    missing answer. Raise ``Superseded``, with nothing changed, if the question is not the one that was ``shown``.
     """
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
     if shown is not None and (asked is None or asked_question(asked) != shown):
-        raise Superseded("That question has been answered already", hint="harness status")
+        raise Superseded("This question has already been answered", hint="harness status")
     was_paused = locking.end(project)
     go_on(os.path.dirname(project.store.ledger(make=False)))
     state = project.store.state()
     if asked is None:
         if choose:
-            raise UsageError("No question is pending", hint="harness status")
+            raise UsageError("No question is waiting for an answer", hint="harness status")
         return {"answered": None, "was_paused": was_paused, **_say_next(project, state, was_paused=was_paused)}
     if choose is None and not questions.stops(asked):
         project.say(questions.text(asked))
@@ -91,7 +90,7 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
 
 
 def _forget(project: Project, asked: Question) -> None:
-    """Drop the answered question and reset the counters that caused the question."""
+    """Drop the answered question and reset the counters that caused it."""
     if asked.kind in questions.KEEPING:
         questions.let_go(project, asked.feature_id)
         return
@@ -124,7 +123,7 @@ def _split(project: Project, asked: Question, _budget: float | None) -> JsonObje
 
 def _manual(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     if asked.kind == "environment":
-        project.say("Fix the environment, then run: harness run")
+        project.say("Fix the environment manually, then: harness run")
         return {}
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
@@ -176,7 +175,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Raise the budget ``limit`` to ``budget_usd``, or to twice its value, and commit the settings."""
+    """Raise the budget named ``limit`` to ``budget_usd``, or to twice its value, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -205,27 +204,27 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to the user, who can then examine work that the harness rejected (E2)."""
+    """Hand the project to a person who wants to review rejected work (E2)."""
     answer = _fix_by_hand(project, asked, None)
-    project.say(f"If the work is correct after all, run: harness manual-verify --feature {asked.feature_id}")
+    project.say(f"If the work is correct after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to the user, who can then fix the tests that a session broke (E3)."""
+    """Hand the project to a person who fixes what a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Tell the user that the session's work was already rolled back, and where the work is kept (C03, E3)."""
-    project.say(f"Session {asked.session} was already rolled back; nothing else needs to be done.")
+    """Confirm a rollback that has already been carried out (C03, E3)."""
+    project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print the broken tests, and the rescue ref of the work that broke the tests (UAH-402)."""
+    """Show the broken tests and the rescue ref of the work that broke them (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -239,7 +238,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip the large feature, and print commands that add smaller features instead (UAH-533)."""
+    """Skip a feature that is too large, and propose smaller features that replace it (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -254,7 +253,7 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `harness add-feature` commands for smaller features, each with at most the recommended number of steps."""
+    """Return `add-feature` commands that split a feature into parts of at most ``max_verification_steps`` steps."""
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -273,7 +272,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep the large feature unchanged, and do not ask about its size again."""
+    """Keep a large feature unchanged, and do not ask about its size again."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -285,9 +284,7 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Verify the kept work again and merge the work if it passes; otherwise change nothing, and the question stays
-    pending.
-    """
+    """Verify the kept work again and merge it if it passes; otherwise the question stays open."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -295,10 +292,10 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Reject the kept work: count the rejection, store the reason for the next session, and log the user's decision."""
+    """Reject the kept work: count a failure, tell the next session why, and leave the work in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
-    told = f"A person did not take the work of Session {asked.session}: {asked.message}"
-    line = [("HARNESS", [f"A person did not take the work on Feature #{asked.feature_id}; it was rolled back."])]
+    told = f"A person rejected the work of Session {asked.session}: {asked.message}"
+    line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]
     own_place(project.layout.progress, project.layout.root)
     progress.append(project.layout.progress, progress.entry(records.number(asked.session), line))
     project.store.update_state(
@@ -343,4 +340,4 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers that have another effect for one kind of question."""
+"""Answers that have a different effect for one kind of question."""

@@ -1,11 +1,11 @@
-"""Project checks for the user, outside a session: health, verification, and the input of the next session.
+"""Checks and views of a project outside a session: health, verification, and a preview of the next session.
 
 measure         features, tests, lint and file sizes, measured now on the work tree
-verify          runs the tests of one feature, or of all features; changes no status
-manual_verify   the user's confirmation of a feature, recorded if the user says yes
+verify          one feature's tests, or all tests; changes no status
+manual_verify   a person's own check, recorded if the answer is yes
 preview         the next session, without running it: `harness run --dry-run`
-checks          the checks of `harness doctor`
-maintain        runs the whole suite at intervals, until `harness stop`
+checks          the checks before a session: `harness doctor`
+maintain        the whole suite at intervals, until `harness stop`
 
 No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
 features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
@@ -51,7 +51,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Return all health measurements of the project, and print a summary; change nothing in the project.
+    """Return all health metrics of the project and print them; change nothing.
 
     Tests of open features do not count (C23).
     """
@@ -125,7 +125,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run the tests of one feature on a clean checkout of the work tree; change no status (UAH-051)."""
+    """Run one feature's tests on a clean checkout of the work tree, without changing its status (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -137,10 +137,10 @@ def verify(project: Project, feature_id: int) -> JsonObject:
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite once on the work tree, and report the result for each feature; change no status.
+    """Run the whole suite once on the work tree and report the results per feature, without changing any status.
 
-    Verification passes if all baseline tests pass, and each feature marked as passing has a passing test and no failing
-    test. Features that a person marked are listed but do not count.
+    The result is a pass if every feature marked as passing has passing tests and no failing test, and the whole
+    baseline passes. A feature that a person marked is listed but not counted.
     """
     project.require_initialised()
     clear_leftovers(project.root)
@@ -197,10 +197,10 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the user whether a feature's tests passed; commit the result only if the answer is yes (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works; only the answer yes is recorded, as a commit (UAH-062, UAH-063)."""
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
-        raise Refused(f"Feature #{feature_id} is already passing", hint="harness status")
+        raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
     file = feature.test_file
     project.say(f"Please verify Feature #{feature_id} manually.\n\nTest file: {file}")
     project.say(f"Run: {project.config.test_command(file)}")
@@ -221,7 +221,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return the input that the next session would get; change nothing on disk (UAH-048, UAH-049)."""
+    """Return what the next session would work on, without changing anything on disk (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -263,7 +263,9 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Return the estimated cost of the open features, based on the proven features, and the remaining budget."""
+    """Estimate the cost of the open features from the cost of proven features, and return it with the remaining
+    budget.
+    """
     spent = project.store.costs()
     rows = {row.get("feature_id"): row for row in spent.by_feature}
     proven_costs: list[float | None] = []
@@ -286,9 +288,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """Result of one project check; ``fix`` is the command that fixes the problem, ``repair`` is the automatic
-    repair.
-    """
+    """Result of one project check; ``fix`` is a command that fixes the problem, ``repair`` makes only safe repairs."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -298,9 +298,8 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the results of checks of settings, state, features, scripts, and locks.
-
-    Raise ``ConfigurationError`` if the settings are not valid.
+    """Yield the checks of settings, state, features, scripts and locks; raise ``ConfigurationError`` for invalid
+    settings.
     """
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
@@ -380,7 +379,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at every interval until the user stops maintenance; raise ``Escalated`` if the suite fails."""
+    """Run the test suite at every interval until the user stops it; raise ``Escalated`` if the suite fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -402,7 +401,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End maintenance mode; ``stopped`` in the result is True if maintenance mode was on."""
+    """End maintenance mode; ``stopped`` is true if the mode was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -412,7 +411,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait for the end of the interval and return True; return False as soon as a stop is requested."""
+    """Wait until the interval ends and return True; return False as soon as a stop is requested."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -423,7 +422,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole test suite once; return False, without a run, if another harness is using the project."""
+    """Run the whole suite once and return True; return False if another harness holds the project's lock."""
     try:
         with locked(project):
             questions.forget_passing(project)

@@ -1,7 +1,7 @@
-"""Rescue refs of a feature project: list, show, restore and prune removed work.
+"""Listing, restoring and pruning of removed work that private git refs of a feature project keep.
 
-Each rescue is a commit under a private ref, named after the session, feature or plan that it comes from. The ref stays
-until the user prunes it. Source: features.md C09, C26.
+Each ref is named after the session, feature or plan whose work it contains, and exists until a person prunes it.
+Source: features.md C09, C26.
 """
 
 import os
@@ -26,14 +26,14 @@ KINDS = {
     "kept": "kept from Session {} until a person answers",
     "rescue": "taken away from {}",
 }
-"""Kinds of rescue refs (the folders below ``refs/harness``), with a description of each kind."""
+"""Folders of refs below ``refs/harness`` that keep removed work, each with a description."""
 
 _PLAN = "rolled back with a plan for more features"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit with removed work; ``kind`` is a key of ``KINDS``, and ``what`` describes the work to the user."""
+    """Commit that contains removed work; ``kind`` is a key of ``KINDS``, ``what`` a readable description."""
 
     ref: str
     kind: str
@@ -44,19 +44,21 @@ class KeptWork:
 
 
 def entries(git: Git) -> list[KeptWork]:
-    """Return all rescues of the repository, newest first."""
+    """Return all removed work that git refs keep, newest first."""
     return [_entry(each) for each in snapshot.kept_refs(git, *(f"{REFS}{kind}" for kind in KINDS))]
 
 
 def listed(git: Git) -> JsonObject:
-    """Return the result of `harness rescue list`."""
+    """Return the result of ``harness rescue list``."""
     found = entries(git)
     following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
     return {"rescues": [asdict(each) for each in found], "next": following}
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return one rescue with its ``base`` commit, the ``files`` that differ from the base, and the ``commits``."""
+    """Return one piece of removed work: its ``base`` commit, the ``files`` that differ from the base, and its
+    ``commits``.
+    """
     found = find(git, ref)
     base = _base(git, found)
     below = git.commit_of(f"{base}^1") if found.subject.startswith("Rescued ") else base
@@ -70,12 +72,10 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore all files of a rescue in the new folder ``to``; without ``to``, restore the rescue's changes in the work
-    tree.
+    """Restore removed work: all files to a new folder ``to``, or else its changes to the work tree.
 
-    In the work tree, each affected file must be in its state before the rescued work; otherwise raise ``UnsafeTree``
-    and change nothing. ``without`` lists the harness's own files, which are not restored. HEAD, branches and the index
-    stay unchanged.
+    In the work tree, every affected file must be unchanged since the rollback; otherwise raise ``UnsafeTree`` and touch
+    nothing. The harness's own files in ``without`` are not restored. HEAD, branches and the index stay unchanged.
     """
     found = find(git, ref)
     if to is not None:
@@ -91,10 +91,7 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete rescue refs that are older than this number of days; refs of pending questions stay.
-
-    Return the deleted refs (``pruned``) and the number of remaining rescues (``kept``).
-    """
+    """Delete refs older than the given days, except refs that a question needs; return ``pruned`` and ``kept``."""
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -104,7 +101,9 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the rescue with this ref, full or short (``rolled-back/3``); raise ``UsageError`` if there is none."""
+    """Return the removed work under a ref, given in full or short (``rolled-back/3``); raise ``UsageError`` if
+    unknown.
+    """
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
         raise UsageError(f"No rescue ref named {ref}", hint="harness rescue list")
@@ -123,9 +122,7 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the base commit of the rescue's work: the rollback target, or the commit where the work left the
-    branch.
-    """
+    """Return the commit that the rollback restored; for work never rolled back, the commit where it left the branch."""
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

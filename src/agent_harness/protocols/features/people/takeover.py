@@ -1,7 +1,7 @@
-"""Hand-off of a project to the user, take-back, abort, and new state after an abort or in a clone.
+"""Hand-off of the project to a person, take-back, abort, and new state after an abort or in a clone.
 
-An abort moves the state aside; commits, logs and costs stay. The committed files are enough to continue. Source:
-features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
+An abort moves the state aside; commits, logs and costs stay. New state can be made from the committed files alone.
+Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
 """
 
 import os
@@ -25,7 +25,9 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project to the user: no session starts until `harness takeback`. A repeated call changes nothing."""
+    """Hand the project over to a person: no session starts until `harness takeback`. A repeated call changes
+    nothing.
+    """
     state = project.store.state()
     document = project.store.features()
     passing, total = document.counts()
@@ -45,9 +47,9 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Return a handed-off project to the harness: verify the user's work, and ask which features to mark as passing.
+    """Take the project back from a person: verify the person's work, and ask whether it counts.
 
-    The user is asked about every open feature whose tests pass now.
+    The person is asked about every open feature whose tests now pass.
     """
     state = project.store.state()
     handed = state.handoff
@@ -96,7 +98,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature is open and has tests, and all its tests pass in this suite run."""
+    """Return True if an open feature has tests and all of them passed in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -104,10 +106,10 @@ def _is_green(feature: Feature, suite: Suite) -> bool:
 
 
 def _verified(project: Project, feature: Feature, suite: Suite) -> bool:
-    """Return True if the feature's tests pass in a run by the harness and no baseline test is broken."""
+    """Return True if the feature's tests pass in the harness's own run and no baseline test is broken."""
     project.say(f"{feature.name} test file: {feature.test_file}")
     if feature.passes:
-        project.say(f"{feature.name} is already passing.")
+        project.say(f"{feature.name} already passes.")
         return True
     quiet = Project.open(project.root, project.config)
     good = bool(Judge(quiet).report(feature)["passed"]) and not _broken(project, suite)
@@ -135,9 +137,7 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, save its work, and move the project's state aside. The caller must ask the user
-    first.
-    """
+    """End the running session, recover its work, and move the state aside; the person has confirmed this."""
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -152,7 +152,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the session state to ``.harness/aborted-TIME/``. The caller holds the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``, under the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -164,7 +164,7 @@ def clear_state(project: Project) -> JsonObject:
     project.store.write_pause(None)
     name = at.relative(folder)
     project.store.event("aborted", "critical", kept_in=name)
-    project.say(f"Harness stopped. Its state is kept in {name}; to start again from features.json: harness resume")
+    project.say(f"Harness stopped. Its state is kept in {name}; `harness resume` creates new state from features.json.")
     return {"kept_in": name, "next": "harness resume"}
 
 
@@ -178,7 +178,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if the folder contains a project without state, as after an abort or in a fresh clone."""
+    """Return True if the project has no state, as after an abort or in a fresh clone, but committed features."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -188,7 +188,7 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if a run may create new state without asking, because the project folder never had any state."""
+    """Return True if a run may create the state without asking, because the project never had any state here."""
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -196,10 +196,10 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, a suite run at HEAD, and the session numbers in the logs.
+    """Create new state from features.json, a suite run at HEAD, and the sessions in the logs.
 
-    Raise ``Escalated`` if features are marked as passing but their tests fail (E9). Raise ``Refused``, with the state
-    unchanged, if features are marked as passing but the suite cannot be run.
+    Raise ``Escalated`` (E9) if the tests of features marked as passing fail. Raise ``Refused``, with the state
+    unchanged, if the suite cannot run although features are marked as passing.
     """
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
@@ -208,7 +208,7 @@ def begin_anew(project: Project) -> JsonObject:
             return {"answered": None, "next": "harness run"}
         project.store.finalize_in()
         document = valid_features(project)
-        project.say("This project has features but no state, as in a fresh clone: creating the state from the files.")
+        project.say("This project has features but no state, as in a fresh clone. Creating the state from the files.")
         with running(project) as environment:
             environment.up(auto_reset=False, max_reset_attempts=0)
             facts = suite_at_head(project)
@@ -240,7 +240,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write a new test baseline, file sizes and session state for HEAD; the session state is written last."""
+    """Write baseline, file sizes and session state for HEAD; the session state is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,10 +1,9 @@
-"""Undo of an accepted feature at the user's request: one new commit reverts the work and reopens the feature.
+"""Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature.
 
-The new commit is first made only as git objects: it removes the session's changes from the current files and updates
-features.json. The whole suite runs on the commit before the branch moves. History is not rewritten, so pushed commits
-stay. An undo is refused, with nothing changed, if another feature's tests would break, later work changed the same
-lines, uncommitted files are in the way, or a feature is unfinished. An undo can be undone by the id of its commit; then
-the feature's own tests must also pass. Source: ``faces.md`` F-STORY-2.
+The commit is built from git objects, and the whole suite runs on it before the branch moves. No history is rewritten.
+An undo is refused, with nothing changed, if tests of another feature would break, if later work changed the same lines,
+if uncommitted files are in the way, or if a feature is unfinished. The commit of an undo can be undone the same way;
+the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
@@ -27,7 +26,7 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """Plan for undoing a feature, or for restoring a feature that was undone."""
+    """Plan to undo a feature, or to restore an undone feature."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -42,11 +41,11 @@ class UndoPlan:
 
     @property
     def what(self) -> str:
-        """Name of the reverted work, for messages."""
+        """Readable name of the reverted work."""
         return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the part of the plan that goes into the JSON result of `harness undo`."""
+        """Return the plan as members of the JSON result."""
         return {
             "feature_id": self.feature.id,
             "again": self.again,
@@ -58,7 +57,7 @@ class UndoPlan:
         }
 
     def as_reversal(self) -> Reversal:
-        """Return the reversal to carry out once the commit is verified."""
+        """Return the plan as a stored reversal, to be carried out after verification."""
         return Reversal(
             item=str(self.feature.id),
             again=self.again,
@@ -77,7 +76,7 @@ def _what(name: str, *, again: bool) -> str:
 
 
 def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
-    """Return the feature for ``3``, ``#3`` or ``S8`` (its accepted session), or the undo for a commit id.
+    """Return the feature id that ``3``, ``#3`` or ``S8`` (its session) refers to, or the undo that a commit refers to.
 
     Raise ``UsageError`` for any other text.
     """
@@ -96,7 +95,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return the name of the work that would be undone, for the confirmation prompt."""
+    """Return a description of the feature or undo that ``what`` refers to; raise ``UsageError`` if unknown."""
     feature_id, taken = named(project, what)
     feature = overrides.feature_of(project, feature_id)
     if taken is None and reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
@@ -105,7 +104,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` refers to if the harness was killed during that undo; otherwise ``None``."""
+    """Return the undo that ``what`` refers to if it was decided but interrupted, otherwise None."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -114,7 +113,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo whose branch has already moved; ``None`` if the branch has not moved."""
+    """Return the result of an interrupted undo that has been completed; ``None`` if it is not complete."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "again": found.again, "head": found.head, "commit": found.commit}
@@ -122,9 +121,9 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature, or reverse an undo; with ``dry_run``, only print the changes, and run nothing.
+    """Undo a feature, or restore an undone feature; with ``dry_run``, only print the changes.
 
-    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` if the undo is not possible; then nothing has changed.
+    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` with nothing changed.
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
@@ -205,28 +204,30 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict by which the feature was accepted; raise ``Refused`` if there is none."""
+    """Return the verdict that accepted a proven feature; raise ``Refused`` if there is none."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
     if verdict is None:
         by_word = f"harness override --feature {feature.id} --passes false"
-        raise Refused(f"No accepted commit of {feature.name} is recorded in this project", hint=by_word)
+        raise Refused(f"No commit of {feature.name} is recorded in this project", hint=by_word)
     return verdict
 
 
 def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the recorded undo of a feature if the undo can be reversed now; otherwise raise ``Refused``."""
+    """Return the undo of an open feature, if all dependencies of the feature are proven; otherwise raise
+    ``Refused``.
+    """
     if feature.passes:
-        raise Refused(f"{feature.name} is proven; its undo is history", hint=f"harness why {feature.id}")
+        raise Refused(f"{feature.name} is proven again; there is no undo to reverse", hint=f"harness why {feature.id}")
     if feature.skipped:
         raise Refused(f"{feature.name} is skipped", hint=f"harness skip --feature {feature.id} --undo")
     if feature.awaits_person:
         hint = f"harness manual-verify --feature {feature.id}"
-        raise Refused(f"{feature.name} was built again and waits for manual verification", hint=hint)
+        raise Refused(f"{feature.name} has been built again and waits for manual verification", hint=hint)
     questions.refuse_kept(project.store.state(), feature.id)
     if not project.git.ancestor(str(taken.commit), str(project.git.head())):
-        raise Refused(f"{str(taken.commit)[:10]} is not on this branch", hint="git log --oneline")
+        raise Refused(f"{str(taken.commit)[:10]} is not part of this branch", hint="git log --oneline")
     done = selection.finalized(project.store.features())
     if missing := [i for i in feature.depends_on if i not in done]:
         said = f"{feature.name} depends on Feature #{missing[0]}, which is not proven"
@@ -235,7 +236,7 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
 
 
 def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
-    """Return the feature's features.json entry at a commit; an empty object if the entry cannot be read."""
+    """Return the feature's entry in features.json at a commit; empty if it cannot be read."""
     try:
         listed = records.json_object(jsontext.loads(project.git.show(commit, project.features_name) or b""))
         found = FeatureList(listed or {}).by_id(feature_id)
@@ -245,8 +246,8 @@ def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
 
 
 def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, *, head: str) -> dict[str, bytes]:
-    """Return the new content of features.json and the progress log; a progress log with uncommitted changes gets no
-    entry.
+    """Return features.json and the progress log with the feature's changed entry; an edited progress log stays
+    unchanged.
     """
     document = project.store.features()
     listed = [
@@ -268,10 +269,10 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
 
 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
-    """Run the suite on the plan's commit and return the result.
+    """Run the test suite on the undo's commit and return the result.
 
-    Raise ``VerificationFailed`` if a baseline test would break, unless the test is removed with the feature. Also raise
-    ``VerificationFailed`` if the tests of a restored feature fail.
+    Raise ``VerificationFailed`` if a test that passes now would break and is not removed with the feature, or if the
+    tests of a restored feature fail.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:
@@ -284,7 +285,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
                 else run.problem or "its tests would not pass"
             )
             raise VerificationFailed(
-                f"{plan.what} could not be undone: {why}",
+                f"Could not undo {plan.what}: {why}",
                 hint=f"harness run --feature {feature.id}",
                 output=run.output[-4000:] if run else "",
             )
@@ -300,16 +301,12 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
     why = (
         f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gave no results: {facts.problem}"
     )
-    hint = (
-        f"harness run --feature {feature.id}"
-        if plan.again
-        else "harness undo ITEM  # first undo the work that depends on this"
-    )
-    raise VerificationFailed(f"{plan.what} could not be undone: {why}", hint=hint, broken=lost[:20])
+    hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
+    raise VerificationFailed(f"Could not undo {plan.what}: {why}", hint=hint, broken=lost[:20])
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:
-    """Return the passing tests that the restored feature adds."""
+    """Return the passing tests that a restored feature adds."""
     file, new = plan.feature.test_file, plan.changed.come
     return tuple(sorted(n for n in facts.passing if proven.belongs(n, file) or n.partition("::")[0] in new))
 

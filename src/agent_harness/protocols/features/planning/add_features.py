@@ -1,8 +1,8 @@
-"""Addition of features: one by the user, with a failing test stub, or several that an agent plans from a specification.
+"""Addition of features: one by a person, with a failing test stub, or several that an agent plans from a specification.
 
-An agent's plan may only append features and add a new test file for each. The plan is checked, may be repaired in one
-more turn, and is then committed or moved to a rescue ref. If the harness is killed before that, the next command
-finishes the step (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
+A plan may only append features and add one new test file for each. The plan is checked, fixed at most once by the
+agent, and then committed or moved to a rescue ref. If the harness was killed, the next command does this
+(``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
 """
 
 import os
@@ -46,9 +46,9 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Run an agent that plans more features from a specification, and return the committed features.
+    """Let an agent plan additional features from a specification; return the committed features.
 
-    Raise ``VerificationFailed`` if the agent's plan is not valid.
+    Raise ``VerificationFailed`` if the agent's plan is invalid.
     """
     text = initializer.specification(spec)
     allowed = run.choose_agents(project, agents)
@@ -144,7 +144,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each missing new test file, and for each other file that the plan changed."""
+    """Return one line for each new test file that is missing and each other file that was changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -203,19 +203,17 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Add one feature with the next free id; optional members are written only if they differ from their defaults.
+    """Add one feature after the last id and commit it; optional members are written only if they differ from their
+    default.
 
-    Without ``test_file``, the file name is derived from the description. A ``.py`` test file that does not exist is
-    created as a failing stub. Raise ``UsageError``, with nothing changed, if the feature is not valid.
+    The default test file is named after the description. A ``.py`` test file that does not exist gets a failing stub.
+    Raise ``UsageError``, with nothing changed, if the feature list would become invalid.
     """
     text = " ".join(description.split())
     if not text:
         raise UsageError("A feature needs a description", hint='harness add-feature "User can ..."')
     if (automated_checks or manual_checks) and verification_type in (None, "automated"):
-        raise UsageError(
-            "--automated-check and --manual-check need --verification hybrid or manual",
-            hint="--verification hybrid  # or --verification manual",
-        )
+        raise UsageError("Checks require manual verification", hint="--verification hybrid  # or --verification manual")
     overrides.refuse_unsafe(project)
     document = project.store.features()
     feature: JsonObject = {
@@ -243,9 +241,7 @@ def add(
     project.store.event("feature_added", feature_id=added.id, message=text)
     project.say(f"Added {added.name}: {text}\nTest file: {added.test_file}")
     if not stubs and not os.path.lexists(project.root / added.test_path):
-        project.say(
-            "The test file does not exist; stubs are created only for pytest. Write the file or leave it to the agent."
-        )
+        project.say("The test file does not exist yet. Write it, or let the agent write it.")
     for line in records.flags([added], max_steps=project.config.features.max_verification_steps):
         project.say(f"Warning: {line}")
     escalation.offer_split(project)
@@ -253,11 +249,11 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add imported features in one commit, all or none; features that were imported earlier stay unchanged.
+    """Add features imported from another list in one commit, all or none; features added earlier stay unchanged.
 
-    ``source`` identifies a feature's origin, and ``depends_on`` lists the sources of its dependencies. A feature
-    without a test file gets a new one with a failing stub. Raise ``UsageError``, with nothing changed, if a feature is
-    not valid.
+    Each feature records its origin in ``source``, and in ``depends_on`` the sources of the features it depends on. A
+    feature without a test file gets a new file with a failing stub. Raise ``UsageError``, with nothing changed, if the
+    feature list would become invalid.
     """
     overrides.refuse_unsafe(project)
     document = project.store.features()
@@ -293,13 +289,13 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return the ids of the imported features, by their ``source``."""
+    """Return a mapping from import source to feature id, for the features that record a source."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append features to features.json with their test stubs, and return the commit and the created stubs."""
+    """Append the features, write their test stubs and commit both; return the commit and the stub files."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -325,9 +321,9 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of names for new test files, in the folder that contains most of the existing features' tests.
+    """Generator of test file names, in the folder that contains most of the other features' tests.
 
-    If there are no such tests, the test baseline shows whether the project's tests are written in Python.
+    If no feature has tests yet, the tests that the suite reported show whether the project's tests are in Python.
     """
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
@@ -341,12 +337,12 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return an unused test file name for a feature; raise ``UsageError`` if the tests are not written in
+        """Return an unused test file name for a feature description; raise ``UsageError`` if tests are not in
         Python.
         """
         if not self._python:
             raise UsageError(
-                "This project does not use pytest: give the feature's test file",
+                "This project does not use pytest, so the feature needs a test file name",
                 hint=f"harness add-feature {shlex.quote(text)} --test-file FILE",
             )
         stem = "_".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("_") or "feature"
@@ -357,7 +353,7 @@ class NewTestFiles:
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:
-    """Create a failing test stub if the test file is a missing Python file; return the created files."""
+    """Write a failing test stub if the feature's test file is Python and missing; return the created files."""
     file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):

@@ -1,8 +1,8 @@
-"""Adoption (`harness init --adopt`): turns a project with code and tests into a feature project, without an agent.
+"""Adoption of a project with code and tests as a feature project (`harness init --adopt`), without an agent.
 
-The suite runs once at HEAD: passing tests are protected from now on, and failing tests are recorded as known failures.
-Then missing files are written and committed; existing files are not overwritten. If the tests cannot be run, only the
-settings file is left, uncommitted, so that you can correct it. The same command resumes an unfinished adoption. Source:
+The suite runs once at HEAD: passing tests are protected from then on, failing tests are recorded as known failures.
+Then missing files are written and committed; existing files are never overwritten. If the tests cannot run, only the
+settings file is left, uncommitted, for the user to correct. The same command resumes an unfinished adoption. Source:
 features.md C23, C48.
 """
 
@@ -39,10 +39,10 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project; if that is not safe, raise an error and change nothing.
+    """Turn the repository in ``root`` into a feature project; refuse, with the disk unchanged, if that is not safe.
 
-    Raise ``Refused`` with the first test error if no test passes, unless ``allow_failing`` is True. After that, the
-    same command resumes the adoption.
+    If no test of the suite passes, raise ``Refused`` with the first error, unless ``allow_failing`` is set. The same
+    command then resumes the adoption.
     """
     layout = initializer.layout_of(root)
     git = Git(root)
@@ -112,9 +112,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     links = [name for name in _own_names(layout) if (root / name).is_symlink()]
     if links:
-        raise Refused(
-            f"{links[0]} is a symbolic link; the harness does not write through links", hint=f"ls -l {links[0]}"
-        )
+        raise Refused(f"{links[0]} is a symbolic link, which the harness does not follow", hint=f"ls -l {links[0]}")
 
 
 def _own_names(layout: FeatureLayout) -> list[str]:
@@ -123,7 +121,7 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the settings file if the project has none; return the paths of the created files."""
+    """Write the settings file if it is missing; return the written files."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))
@@ -131,7 +129,7 @@ def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
 
 
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the missing features.json, progress file and scripts; return the created files."""
+    """Write every other required file that is missing; return the written files."""
     written = []
     name = _name(root)
     for path, text in (
@@ -177,7 +175,9 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the test results at HEAD; raise ``Refused`` if the tests cannot be run or none passes."""
+    """Return the test results at HEAD; raise ``Refused`` if no test runs, or if none passes without
+    ``allow_failing``.
+    """
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
     if facts.problem or not facts.total:
@@ -192,7 +192,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project, as the last step, and return the test results."""
+    """Write the state of the adopted project as the last step, and return the test results."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -203,15 +203,15 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 
 
 def traces(layout: FeatureLayout) -> JsonObject:
-    """Return all files and settings that the harness has added to this project, as ``api.traces`` describes.
+    """Return everything that the harness added to this project; see ``api.traces``.
 
-    Raise ``Busy`` if a harness is running, and ``Refused`` if an interrupted session has not been recovered.
+    Raise ``Busy`` while a harness is running, and ``Refused`` if an interrupted session has not been recovered.
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
         raise Busy(f"A harness is running here: {holder}", hint="harness pause  # then the same command")
     if state.open_session() is not None:
-        raise Refused("A session was interrupted; its uncommitted work is still in the folder", hint="harness resume")
+        raise Refused("A session was interrupted; its work is not committed yet", hint="harness resume")
     folder = layout.state_dir
     scripts = [name for name, what in initializer.SCRIPTS.items() if _is(name, what, layout)]
     made = [folder, *sorted(glob(f"{escape(folder)}.backup.*")), *(os.path.join(layout.root, name) for name in scripts)]
@@ -227,7 +227,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if a script still has the template content that the harness wrote."""
+    """Return True if a script is still the unchanged template that the harness wrote."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -1,8 +1,8 @@
 """Session 0: an agent turns a specification into features, test stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks the agent's files, allows one fix round, and commits. The
-project counts as initialised only after all of these steps. Risky commands in init.sh and reset.sh are reported when
-the scripts are created, since the scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
+The harness writes the settings and .gitignore first, checks the agent's files, allows one fix round, and makes the
+commit. The project counts as initialised only after all of these steps. Risky commands in init.sh and reset.sh are
+reported, since both scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
@@ -52,9 +52,7 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Run an agent that plans the project in ``root``; raise an error and change nothing if the folder is not safe to
-    use.
-    """
+    """Plan a new project in ``root`` from a specification; refuse, with the disk unchanged, if that is not safe."""
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -80,9 +78,9 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Move aside the state of a deleted project that was in this folder before.
+    """Set aside the state of an earlier, deleted project in the same folder.
 
-    Call ``is_anew`` before any other access to the repository, because other calls create harness files there.
+    Call ``is_anew`` before anything else inspects the repository, because inspection leaves files of the harness there.
     """
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
@@ -93,8 +91,8 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a specification file; raise ``UsageError`` if the file is missing, too large, empty or not
-    text.
+    """Return the text of a specification file; raise ``UsageError`` if it is unreadable, too large, empty or not
+    UTF-8.
     """
     try:
         raw = spec.read_bytes()
@@ -117,7 +115,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise Refused("This project is already initialised", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(f"{name} already exists and would be replaced", hint=f"harness run  # or move {name}")
+        raise Refused(f"The plan {name} already exists and would be replaced", hint=f"harness run  # or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     git = Git(root)
@@ -148,7 +146,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files of a failed `harness init`, from the record of that failure below ``.git``."""
+    """Return the uncommitted files that a failed ``harness init`` left, as recorded below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -172,7 +170,7 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Return the project's paths, with the names from the settings file if there is one."""
+    """Return the file paths of a project, taken from its settings if they exist."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -190,9 +188,7 @@ def ignore(root: Path, lines: list[str]) -> None:
     """Add these lines to .gitignore if they are missing; raise ``Refused`` if .gitignore is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
-        raise Refused(
-            ".gitignore is a symbolic link; the harness does not write through links", hint="ls -l .gitignore"
-        )
+        raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
     own_output.add(str(path), lines)
 
 
@@ -200,7 +196,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Run the initializer turn and, if its features.json is not valid, one fix turn."""
+    """Run the initializer turn and, if features.json is invalid afterwards, one fix round."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -247,11 +243,7 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Complete the project files after the agent's turn.
-
-    Add the linter to the settings, check the settings, make the scripts executable, and add the progress entry of
-    Session 0.
-    """
+    """Check the settings, add the linter, make the scripts executable, and write the progress entry of session 0."""
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -274,7 +266,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter that the agent configured to settings that were written before (C22)."""
+    """Add the linter to the settings file if the agent configured a linter after the file was written (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -284,9 +276,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the uncommitted set-up files and return the commit; return the agent's own commit if there are no such
-    files.
-    """
+    """Commit the uncommitted set-up files and return the commit; without any, return the agent's own commit."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -296,9 +286,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a new project. Session state is written last, because its file marks the project as
-    initialised.
-    """
+    """Write the state of a project that is ready for its first session, as the last step of the initialisation."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -348,9 +336,7 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each risky command in a script, such as a command that ends other programs or deletes
-    volumes.
-    """
+    """Return one line for each command in a script that may harm processes or files that the script did not create."""
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

@@ -1,9 +1,9 @@
-"""Prompts for agents; the texts are beside this file and hold ``{{name}}`` placeholders.
+"""Prompts for agents; the prompt files in this package contain ``{{name}}`` placeholders.
 
-``orientation_of`` is the summary of the project that an agent gets instead of reading files, under 1,000 tokens. Tokens
-are counted as one for every four characters, rounded up, which is an upper bound in practice for English and code. If
-the summary is too long, key files go first, then decisions, then the lists of partial work. Source: features.md section
-K, UAH-244..251, UAH-319, UAH-403, C49, C57; UAH-434..451 for the verification types.
+``orientation_of`` is the project summary that an agent gets instead of reading files. It has under 1,000 tokens,
+estimated as one token per four characters, rounded up. If the summary is too long, key files are dropped first, then
+decisions, then the lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57;
+UAH-434..451 for the verification types.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the text of one prompt with its placeholders filled; an unknown placeholder is a ``KeyError``."""
+    """Return the text of a named prompt with its placeholders filled; raise ``KeyError`` for an unknown placeholder."""
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -33,22 +33,22 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the note for the agent about a feature that is looked at; empty if tests alone prove it (UAH-447).
+    """Return the prompt's note on free files, visual checks and manual verification of a feature, or "" (UAH-447).
 
-    ``screenshots`` is the folder of the project for images.
+    ``screenshots`` is the folder in the project for images.
     """
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
 def _free_files(feature: Feature) -> str:
-    """Return the note about protected files that this feature may change."""
+    """Return the prompt's note about protected files that this feature may change."""
     if not feature.may_change:
         return ""
     return f"\nA person allows this feature to change, beside its own files: {', '.join(feature.may_change)}\n"
 
 
 def _look(feature: Feature, screenshots: str) -> str:
-    """Return the note about looking at the feature in a browser."""
+    """Return the prompt's note about checking the feature visually in a browser."""
     if feature.visual_steps is None:
         return ""
     return "\n".join(
@@ -64,7 +64,7 @@ def _look(feature: Feature, screenshots: str) -> str:
 
 
 def _person(feature: Feature) -> str:
-    """Return the note about the person's part after the agent."""
+    """Return the prompt's note about the manual verification that follows the agent's work."""
     if feature.verification_type == "automated":
         return ""
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."
@@ -87,7 +87,7 @@ _LINE_LIMIT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class OrientationFacts:
-    """Facts of the orientation summary."""
+    """Facts that the orientation summary for an agent is built from."""
 
     session: int
     project: str
@@ -106,12 +106,12 @@ class OrientationFacts:
 
 
 def tokens(text: str) -> int:
-    """Return an upper bound of the tokens in a text, by its length."""
+    """Return the estimated number of tokens in a text: one per four characters, rounded up."""
     return -(-len(text) // 4)
 
 
 def summary(facts: OrientationFacts) -> str:
-    """Return the orientation summary, always under ``TOKEN_LIMIT`` tokens."""
+    """Return the orientation summary for an agent, always under ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
         task = _partial(candidate) or _task(candidate)
@@ -239,7 +239,7 @@ KEY_FILES = 8
 
 
 def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
-    """Return the summary for the next session, under 1,000 tokens."""
+    """Return the orientation summary for the next session, under 1,000 tokens."""
     document = project.store.features()
     passing, total = document.counts()
     feature = choice.feature
@@ -268,7 +268,7 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the decisions of the last sessions, from their entries and their prefixes."""
+    """Return the decisions of the last sessions, from the progress file and decisions.jsonl; mark rolled-back ones."""
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
@@ -277,7 +277,7 @@ def _decided(project: Project) -> list[tuple[int, str]]:
 
 
 def _unrecorded(state: SessionState) -> dict[str, object]:
-    """Return partial work with only its known ending, as in the state file that the document shows."""
+    """Return a minimal record of partial work (reason and session), for state without a stored record."""
     return {"reason": state.termination_reason, "session": state.last_session}
 
 

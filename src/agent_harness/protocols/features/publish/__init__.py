@@ -1,1 +1,1 @@
-"""Publishing: pushes after work is accepted, with a retry after a rebase, and mirrored issues on GitHub."""
+"""Publishing of accepted work: pushes, which are retried after a rebase, and GitHub issues."""

@@ -1,8 +1,8 @@
-"""GitHub issues through PyGithub, with retries of temporary failures; each failure is reported in one line.
+"""Access to GitHub issues through PyGithub, with few calls, retries, and one-line errors.
 
-``Tracker`` is the mirror's interface to an issue tracker. PyGithub comes with the extra ``github`` and is imported only
-when a tracker is created. ``GITHUB_API_URL`` sets another GitHub server; ``GH_TOKEN`` or ``GITHUB_TOKEN`` contains the
-token. Source: features.md UAH-383..386, C28.
+``Tracker`` is the issue tracker interface that the mirror uses, with five calls. The library comes with the extra
+``github`` and is imported when a tracker is created. ``GITHUB_API_URL`` sets the API address; ``GH_TOKEN`` or
+``GITHUB_TOKEN`` contains the token. Source: features.md UAH-383..386, C28.
 """
 
 import re
@@ -17,7 +17,7 @@ from agent_harness.kernel.json import JsonObject
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """Issue in the issue tracker."""
+    """State of one issue in the tracker."""
 
     number: int
     is_open: bool
@@ -26,20 +26,18 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """Interface to an issue tracker; every method raises ``HarnessError`` on failure."""
+    """Interface of an issue tracker; every call raises ``HarnessError`` if it fails."""
 
     def issues(self) -> list[Issue]:
         """Return every issue with the harness's label, open or closed."""
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """Return the issue with this number; ``None`` if the issue no longer exists."""
+        """Return one issue; ``None`` if the issue no longer exists."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """Create and return an issue; return the existing issue if an earlier try got no answer but had created the
-        issue.
-        """
+        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
@@ -71,7 +69,7 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name`` from a repository name or URL; raise ``ConfigurationError`` for any other text."""
+    """Return ``owner/name`` from a name or URL of a repository; raise ``ConfigurationError`` for any other text."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -79,12 +77,12 @@ def repository_name(text: str) -> str:
 
 
 class GitHubTracker:
-    """Issue tracker of one GitHub repository, for issues with the harness's label."""
+    """Issue tracker of one GitHub repository, limited to issues with the harness's label."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
         """Create the tracker without calling GitHub.
 
-        Raise ``ToolMissing`` if PyGithub is not installed, and ``HarnessError`` if no token is set.
+        Raise ``ToolMissing`` without the library, and ``HarnessError`` without a token.
         """
         self._name = repository
         self._say = say
@@ -120,9 +118,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues that have all of these labels, with their texts, oldest first, for an import.
+        """Return the issues that have all of these labels, with their texts, for an import; oldest first.
 
-        Pull requests are left out. Closed issues are included if ``closed`` is True.
+        Pull requests are omitted. Closed issues are included if ``closed`` is set.
         """
 
         def ask() -> list[JsonObject]:
@@ -145,7 +143,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return the issue with this number; ``None`` if the issue was deleted or moved to another repository."""
+        """Return one issue; ``None`` if the issue was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -159,9 +157,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create and return an issue; return the existing issue if an earlier try got no answer but had created the
-        issue.
-        """
+        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
         tries = 0
 
         def ask() -> Issue:
@@ -189,7 +185,7 @@ class GitHubTracker:
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Return the result of ``ask``; raise ``HarnessError`` if a retry cannot help or all tries failed."""
+        """Call ``ask`` with retries and return its result; raise ``HarnessError`` when a retry cannot help."""
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -213,7 +209,7 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if another try can help, or the number of seconds if GitHub says how long to wait."""
+        """Return True if a retry can help, or the seconds that GitHub asks to wait; False otherwise."""
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -252,9 +248,7 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the wait in seconds that a refused request requires; ``None`` if the refusal is not a rate limit
-    (UAH-383).
-    """
+    """Return the seconds that GitHub asks to wait; ``None`` if the error is not a rate limit (UAH-383)."""
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -270,7 +264,7 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not empty; an empty text if there is none."""
+    """Return the last non-empty line of a text, or an empty text."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

@@ -1,9 +1,9 @@
-"""Mirror of the features as GitHub issues: open means unfinished, closed means verified.
+"""Mirror of features as issues: an open issue is an unfinished feature, a closed issue a verified feature.
 
-The mirror is updated after sessions and never read back; features.json is authoritative. ``step_for`` selects the
-action for each issue. The issue numbers are stored in ``.harness/github_issues.json``. If that file is lost, a marker
-at the end of each issue prevents duplicates. Manual changes to issues are respected. Source: features.md section U,
-C01, C17, C37, C38.
+Issues are written after sessions and never read back. The pure function ``step_for`` decides about each issue. Issue
+numbers are stored in ``.harness/github_issues.json``; each issue also ends with a marker, so that a lost file causes no
+duplicate issues. features.json is authoritative, and people's changes to issues are kept. Source: features.md section
+U, C01, C17, C37, C38.
 """
 
 import os
@@ -35,7 +35,7 @@ _BODY = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorChoices:
-    """Settings of the GitHub mirror."""
+    """Settings of the issue mirror."""
 
     create_missing: bool = True
     close_verified: bool = True
@@ -43,7 +43,7 @@ class MirrorChoices:
 
 @dataclass
 class MirrorReport:
-    """Result of one mirror pass: lists of feature ids, one list for each action."""
+    """Result of one mirror pass over the features, as lists of feature ids."""
 
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """Return the mirror's actions as one line for the user; ``None`` if no issue was changed."""
+        """Return the actions of the mirror pass as one output line; ``None`` if there were none."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
@@ -95,19 +95,17 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the last line of an issue's text, by which the harness recognizes the issue."""
+    """Return the marker in the last line of an issue's text, which identifies the feature."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """Return the title of a feature's issue. The id has no number sign, since GitHub would link to another issue."""
+    """Return the title of a feature's issue, without a number sign, which would link to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the text of a feature's issue: description, test file, steps, dependencies, and the marker as the last
-    line.
-    """
+    """Return the text of a feature's issue: description, tests, dependencies, and the marker in the last line."""
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -122,9 +120,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, with secrets removed, and with mentions, issue links and HTML comments made
-    inactive.
-    """
+    """Return the text on one line, without secrets, and with mentions, issue links and markers disabled."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -137,7 +133,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Update of the issues of one project. The progress is saved to disk after each step."""
+    """Update of the issues of one project; progress is saved to disk after each step."""
 
     def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
         self._project = project
@@ -151,7 +147,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Update the issues of all features in features.json; an issue that is up to date needs no API call."""
+        """Update the issues of all features once; a feature whose issue is up to date needs no call."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -178,10 +174,8 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's issue: the recorded issue if that issue has the marker, otherwise the first issue with
-        the marker.
-
-        If no issue has the marker, return the recorded issue, if it exists.
+        """Return the feature's issue: the recorded issue if it exists, otherwise the first issue with the feature's
+        marker.
         """
         number = self._known.get(str(feature_id), {}).get("number")
         if isinstance(number, int):
@@ -236,7 +230,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues of this repository; an empty record if the file is about another repository."""
+    """Return the recorded issues if they belong to this repository, otherwise an empty mapping."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -247,9 +241,9 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the mirror once after a session, if the settings ask for an update. Never raise an error.
+    """Update the issues after a session, if the settings ask for it; errors of the tracker are not raised.
 
-    Return the problem in one line, or None. A problem does not change the session's result.
+    Return the problem in one line, or None. The session's result is not affected.
     """
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
@@ -272,10 +266,9 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Update the mirror and return the session's result, with exit code 5 if ``github.on_sync_failure: fail`` applies
-    (C38).
+    """Return the session's result after updating the issues, with exit code 5 if that fails and must not (C38).
 
-    After Ctrl-C the mirror is not updated; the next session's update includes this session.
+    Only ``github.on_sync_failure: fail`` sets this exit code. After Ctrl-C, the update is left to the next session.
     """
     if result.reason == "user_pause":
         return result
@@ -296,7 +289,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report that the mirror is out of date; with ``on_sync_failure: fail``, also pause the project (C38)."""
+    """Report that the issues could not be updated; with ``on_sync_failure: fail``, also pause the project (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

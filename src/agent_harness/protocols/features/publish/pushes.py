@@ -1,16 +1,16 @@
-"""Retry of a rejected push: fetch, rebase and test once, then push again or pause the project.
+"""Retry of a rejected push: pull once, verify again, push again; if that fails, pause and keep the commit.
 
-fetch        get the remote's commits on a private ref
-rebase       put the local commits on top as git objects (``kernel/git/joining.py``); never merge or force-push
-test         run the whole suite on the result, since the fetched commits were not tested with the local ones
-move         update the branch and the files, if no uncommitted change is in the way
-push         push a second time
+fetch        the remote's commits, to a private ref
+join         the local commits are rebased as git objects (``kernel/git/joining.py``); no merge, no force-push
+prove        the whole suite runs on the result
+move         the branch and the files, unless a person's changes are in the way
+push         once more
 
-If a step fails, the branch keeps the accepted commit, and the project is paused.
+After any failure, the branch still has the accepted commit, and the project is paused.
 
-The harness blocks pushes by the agent where it can and reports the others: nothing is pushed before it is accepted.
-This is only a guard rail. A determined agent can still push, so the remotes are checked after each session. The harness
-never force-removes pushed commits; the user decides. Source: features.md UAH-380, C04, C30, S10.
+Pushes by the agent are prevented if possible, and otherwise reported, because nothing may be pushed before it is
+accepted. This is only a guard rail, so the remotes are checked after each session. Pushed content is never removed; a
+person decides. Source: features.md UAH-380, C04, C30, S10.
 """
 
 import re
@@ -33,19 +33,19 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Result of a push: the commit that the branch has now; ``paused`` is the reason why the project was paused."""
+    """Commit at the tip of the branch after a push; ``paused`` is the reason why a person must act, or None."""
 
     commit: str | None
     paused: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """Exit code of an accepted session: 5 if a failed push has paused the project, otherwise 0."""
+        """Exit code of an accepted session: 5 if the failed push paused the project, otherwise 0."""
         return 5 if self.paused else 0
 
 
 class _GivenUp(Exception):
-    """Error for a retried push that failed; the text is the reason."""
+    """Failure of the repeated push, with the reason as text."""
 
 
 def after_push(
@@ -57,16 +57,16 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry the push of a finalization if the remote rejected it; otherwise do nothing.
+    """Retry the push of an accepted session if the remote rejected it; otherwise do nothing.
 
-    ``judge`` is called only for a retry. ``undisturbed`` creates the context in which files and branch are moved; no
-    signal interrupts this context.
+    ``judge`` is called only for a retry. ``undisturbed`` creates the context in which files and branch are moved
+    without interruption by signals.
     """
     if not finalized.push_rejected:
         if finalized.push_problem:
             project.say(f"Push failed: {finalized.push_problem}")
         return Published(commit=finalization.commit)
-    project.say("The remote has rejected the push; pulling once.")
+    project.say("The remote rejected the push; pulling once.")
     again = _Again(project, judge(), finalization, git_config, undisturbed)
     try:
         return Published(commit=again.push())
@@ -81,14 +81,12 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
     paused = f"The push of {again.commit[:10]} was rejected, and after one pull: {told}"
     project.store.event("push_given_up", "critical", session=again.session, commit=again.commit, message=told)
     project.store.write_pause({"reason": paused, "at": clock.timestamp()})
-    project.say(
-        f"{paused}\nThe commit stays on its branch, not pushed. Pull and push manually, then run: harness resume"
-    )
+    project.say(f"{paused}\nThe commit is on its branch but not pushed. Pull and push manually, then: harness resume")
     return Published(commit=again.commit, paused=paused)
 
 
 class _Again:
-    """Second try of one rejected push."""
+    """Second attempt at one rejected push."""
 
     def __init__(
         self,
@@ -108,9 +106,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Push again, after a rebase if necessary, and return the pushed commit; raise ``_GivenUp`` if the push
-        fails.
-        """
+        """Pull if needed, push, and return the pushed commit; raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -127,7 +123,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits onto the remote's commits, once the suite has passed on the result."""
+        """Rebase the local commits on the remote's commits, after the suite has passed on the combination."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -153,7 +149,7 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return the passing tests of the rebased commit and the number of tests; raise ``_GivenUp`` if a known test
+        """Return the passing tests of the combined commit and the total; raise ``_GivenUp`` if a baseline test
         fails.
         """
         facts = self._judge.suite(tip)
@@ -170,17 +166,17 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Move branch, index and files to the rebased commit; git refuses to overwrite uncommitted changes."""
+        """Move branch, index and files to the combined commit; git refuses to overwrite uncommitted changes."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
-            raise _GivenUp("the branch has moved in the meantime")
+            raise _GivenUp("the branch moved during the retry")
         git.update_ref(repository.free_ref(git, f"refs/harness/before-pull/{self.session}"), self.commit)
         git.run("read-tree", "-m", "-u", self.commit, tip)
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """Update the state files for the rebased commits."""
+        """Update baseline, proven features and session summary to the rebased commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -194,9 +190,7 @@ class _Again:
 
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
-"""Push address that replaces the real address for the agent; git's error message shows this text, which is the
-reason.
-"""
+"""Invalid target to which the agent's pushes are redirected; git's error message shows this name."""
 
 LOOK_SECONDS = 20.0
 _ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)
@@ -205,9 +199,9 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables that prevent the agent's git from pushing to any remote in these git settings.
+    """Return environment variables with which git, called by the agent, cannot push to the configured remotes.
 
-    Fetching still works. A ``pushurl`` that is also the ``url`` of a remote is not blocked.
+    Fetching still works. An address that is used for fetching in one setting and pushing in another is not redirected.
     """
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
@@ -225,15 +219,15 @@ def _addresses(config: Config, kind: str) -> set[str]:
 
 
 def known_tips(project: Project) -> frozenset[str]:
-    """Return the commits of all branches, tags and remote branches that this repository knows."""
+    """Return the commits that branches, tags and remote-tracking refs in this repository point to."""
     found = project.git.text("for-each-ref", "--format=%(objectname)%0a%(*objectname)")
     return frozenset(line for line in found.split() if line)
 
 
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
-    """Report the remote refs with commits of this session that the harness did not push.
+    """Report the refs on each remote that contain commits of this session that the harness did not push.
 
-    A remote that cannot be reached is skipped.
+    Unreachable remotes are skipped.
     """
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
@@ -250,9 +244,7 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if this repository contains the commit, and the commit was not reachable from a ref before the
-    session.
-    """
+    """Return True if this repository contains the commit and no ref before the session reached it."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"

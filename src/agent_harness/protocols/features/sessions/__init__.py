@@ -1,5 +1,7 @@
 """Steps of every session of a feature project, for every kind of work.
 
-run, locking, recover sessions one after the other prepare, actions one session, up to verification open_session,
-checkpoints records written before an agent starts accept, wip, finalization end of a session
+run, locking, recover              a sequence of sessions
+prepare, actions                   one session, up to the verification
+open_session, checkpoints          records written before an agent starts
+accept, wip, finalization          the end of a session
 """

@@ -1,8 +1,8 @@
-"""Settlements of a session that ends: accepted, or rolled back (handed off: ``wip.py``).
+"""Finalizations of a session: accepted or rolled back. Hand-off of unfinished work is in ``wip.py``.
 
-Before a verdict, files that the agent may not touch are restored to their state at the start of its turn. State files
-and checkpoints come from memory, the settings from the commit before the session. Logs are only ever appended to and
-are not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
+Before the verdict, files that the agent may not change are restored to their state at the start of its turn. State
+files and checkpoints are restored from memory, settings from the commit before the session. Logs are append-only and
+not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
 """
 
 import os
@@ -26,7 +26,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore features.json as it was before the agent: unverified claims and illegal edits are gone."""
+    """Restore features.json as it was before the session, which discards the agent's claims and edits."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -34,7 +34,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return code and message of a session with an open git operation, or a history that does not fit; or None."""
+    """Return code and message if the agent left a git operation unfinished or rewrote history; otherwise None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -43,17 +43,16 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Return the tip of the session's branch now; the agent may have left it, or be on a detached HEAD."""
+    """Return the current tip of the session's branch, even if the agent has switched to another branch."""
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Return the commit of everything the agent left, on a private ref; the branch is not touched.
+    """Commit everything that the agent left to a private ref, and return the commit; the branch does not move.
 
-    It always descends from the commit before the session. If the agent rewrote that history, its own commits stay under
-    ``refs/harness/rewritten/N``. The candidate is then one commit on top of the true history, with what the agent's
-    commits had dropped, in the files too. The same happens if they hold files of the harness: logs and transcripts are
-    in no history that is pushed.
+    The commit always descends from the commit before the session. If the agent rewrote that history, or committed the
+    harness's files, the agent's own commits are kept under ``refs/harness/rewritten/N``. The candidate is then one new
+    commit on the original history, without the harness's files.
     """
     rollback_point = under_way.checkpoint.snapshot
     tip = branch_tip(project, rollback_point.branch)
@@ -80,22 +79,25 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if a commit since the base holds files of the harness, even if a later commit removes them."""
+    """Return True if any commit since the base contains the harness's state files, even if a later commit removes
+    them.
+    """
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
 
 
 def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Sequence[progress.Part]) -> None:
-    """Add the session to the progress file unless the agent did (UAH-368)."""
+    """Add an entry for the session to the progress file, unless the agent has written one (UAH-368)."""
     own_place(project.layout.progress, project.layout.root)
     if not progress.has_entry(project.layout.progress, under_way.session):
         progress.append(project.layout.progress, progress.entry(under_way.session, parts))
 
 
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that makes the candidate the head of the branch.
+    """Return the finalization that makes the candidate the new head of the branch.
 
-    The branch must not have moved since the candidate was made. Baseline, sizes and state follow; the commit is pushed.
+    The branch must not have moved since the candidate was created. Baseline, file sizes and state are updated, and the
+    commit is pushed.
     """
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
@@ -135,14 +137,14 @@ def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usa
 
 
 def _proven(under_way: OpenSession) -> list[int]:
-    """Return the features accepted so far, with this one; those marked before it were proven when the run began."""
+    """Return the ids of the features accepted so far, including the current feature."""
     return sorted(
         {*(f.id for f in under_way.features.passing), *([] if under_way.feature_id is None else [under_way.feature_id])}
     )
 
 
 def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
-    """Return quality.json after an accepted session."""
+    """Return the content of quality.json after an accepted session."""
     lint = ruling.proof.lint
     return {
         "lint_errors": lint and lint.errors,
@@ -157,14 +159,14 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
 
 
 def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
-    """Return the events about files that the session made too large, or that have grown fast (UAH-315)."""
+    """Return events about files that the session made too large or that have grown fast (UAH-315)."""
     sizes = (ruling.proof.file_sizes or {}).get("files") or {}
     changed = [a for a in ruling.proof.file_alerts if sizes[a["path"]]["session_changed"] == under_way.session]
     return [{"event_type": "file_alert", "level": "important", **alert} for alert in changed]
 
 
 def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
-    """Return test_baseline.json after an accepted session (UAH-130)."""
+    """Return the content of test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     members: JsonObject = {
         "session": under_way.session,
@@ -179,9 +181,9 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization that accepts nothing and rolls back nothing.
+    """Return the finalization of a session whose checkpoint is lost: nothing is accepted or rolled back.
 
-    It stores the question about it (UAH-390).
+    The finalization stores the question ``asked`` for the person (UAH-390).
     """
     state = under_way.state_after(
         "failed",
@@ -204,7 +206,7 @@ def without_rollback_point(
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
     """Return the finalization that rolls back the feature's sessions; a rescue ref keeps the removed work (C08).
 
-    If a person has committed since, only this session is rolled back: their commits stay on the branch.
+    If a person has committed since the first of these sessions, only the last session is rolled back.
     """
     feature = under_way.feature
     state = under_way.state_after(
@@ -232,9 +234,9 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls the session back as after a rejection, keeps its candidate, and asks a person.
+    """Return the finalization that rolls the session back but keeps its candidate until a person answers a question.
 
-    Nothing is counted against the feature before the answer.
+    Before the answer, no failure is counted for the feature.
     """
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
@@ -256,14 +258,14 @@ def kept_for_person(project: Project, under_way: OpenSession, asked: Question, u
 
 
 def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[int]:
-    """Return the open features that depend on these ones, directly or not."""
+    """Return the ids of open features that depend on the given features, directly or indirectly."""
     work = {f.id: f.depends_on for f in document.features}
     waiting = {d for i in feature_ids for d in graph.dependents(work, i)}
     return [f.id for f in document.features if f.id in waiting and not f.passes]
 
 
 def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> CostRecord:
-    """Return the cost record with this session in it, counted from the record as it was before the session."""
+    """Return the cost record from before the session, with the session's cost added."""
     spent = costs.Spent.by(
         used, session=under_way.session, started=under_way.started_at, feature_id=under_way.feature_id
     )
@@ -271,7 +273,7 @@ def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) ->
 
 
 def session_record(under_way: OpenSession, used: usage.Totals, reason: str, *, completed: bool) -> JsonObject:
-    """Return the row of sessions.jsonl (UAH-124); the turns of a session that was killed are unknown."""
+    """Return the session's row for sessions.jsonl (UAH-124)."""
     return {
         "session_id": under_way.session,
         "started_at": under_way.started_at,
@@ -299,9 +301,9 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore the harness's own files and return the names of those that had changed.
+    """Restore changed files of the harness and return their names.
 
-    Logs that lost rows are completed and reported; they are not a reason for a rejection.
+    Logs that lost rows are completed and reported; lost rows alone do not cause a rejection and are not returned.
     """
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
@@ -311,31 +313,31 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
-    """Report the logs from which an agent had removed rows, and that were restored."""
+    """Report the logs from which an agent removed rows, and that have been restored."""
     if lost:
-        project.say(f"{tampering(lost)}; put back.")
+        project.say(f"{tampering(lost)}. They were restored.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
 def tampering(changed: list[str]) -> str:
-    """Return the message for the person."""
+    """Return the message about files of the harness that the agent changed."""
     more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore the harness's own files and report it, if a session ends without a verdict on its work."""
+    """Restore and report the harness's files that changed in a session that ends without a verdict."""
     if changed := put_back_state(project, under_way):
-        project.say(f"{tampering(changed)}; put back.")
+        project.say(f"{tampering(changed)}. They were restored.")
         project.store.event(
             TAMPERED, "critical", session=under_way.session, feature_id=under_way.feature_id, message=tampering(changed)
         )
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings of before a session that was cut short; return the path of the edited copy, or None.
+    """Restore the settings from before an interrupted session; return the path of a copy of the edited file, or None.
 
-    The agent or a person may have edited them, so the edit is kept; it has no effect until a person puts it back.
+    The edit may be a person's, so it is kept; it has no effect until a person restores it.
     """
     at = project.layout
     try:

@@ -1,9 +1,9 @@
-"""Actions of the agent of a session, as far as known: from its prefixes, its tool calls, its output, and git.
+"""Log of the agent's actions in a session, from its message prefixes, tool calls, output, and git.
 
-Rows go to agent_actions.jsonl, decisions to decisions.jsonl as well, tokens to usage.jsonl. Nothing here decides
-anything, except that a project may ask for prefixes. A copy of each image that the agent names with
-``[VISUAL:SCREENSHOT]`` goes to ``.harness/screenshots/session-N/``, for a person to look at too; the event has session,
-feature and digest. Source: features.md section W, UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44, C59.
+Rows go to agent_actions.jsonl, decisions also to decisions.jsonl, tokens to usage.jsonl. The log does not affect
+verdicts, unless the project requires prefixes. Each image that the agent reports with ``[VISUAL:SCREENSHOT]`` is copied
+to ``.harness/screenshots/session-N/``; the event records session, feature and digest. Source: features.md section W,
+UAH-092, UAH-139, UAH-422..436, UAH-448, C43, C44, C59.
 """
 
 import os
@@ -28,7 +28,7 @@ _OF_ONE_SESSION = 25_000  # rows at most: a turn writes 5,000, and there are few
 
 
 class ActionLog:
-    """Log of what the agent reports in one turn, written as it happens."""
+    """Log of the agent's actions in one turn, written as they are reported."""
 
     def __init__(self, project: Project, session: int, model: str | None, feature_id: int | None = None) -> None:
         self._project = project
@@ -40,7 +40,7 @@ class ActionLog:
         self._structured = project.config.logging.structured_agent_output
 
     def see(self, event: Event) -> None:
-        """Record one event."""
+        """Log the actions and the token usage in one agent event."""
         if isinstance(event, Usage) and (event.context or event.cost_usd or event.told_usd):
             self._note_usage(event)
         if not self._structured:
@@ -61,7 +61,7 @@ class ActionLog:
             store.event(str(row["type"]), "routine", session=self._session, what=row.get("path") or row.get("cmd"))
 
     def close(self, seconds: float) -> None:
-        """End the turn, which took ``seconds``; report once that the prefixes were missing (UAH-427)."""
+        """Log the end of the turn, which took ``seconds``; report once if the agent used no prefixes (UAH-427)."""
         store = self._project.store
         store.event("agent_turn", "debug", session=self._session, seconds=round(seconds, 1), rows=self._actions.given)
         if self._structured and not self._actions.structured and self._project.config.logging.warn_on_missing_prefixes:
@@ -79,7 +79,7 @@ class ActionLog:
 
 
 def of_session(project: Project, session: int) -> list[JsonObject]:
-    """Return the rows of one recent session."""
+    """Return the recent action log rows of one session."""
     return [row for row in project.store.recent(LOG, _OF_ONE_SESSION) if row.get("session") == session]
 
 
@@ -87,7 +87,10 @@ MOST_TOLD = 20  # lines of one part of an entry
 
 
 def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Part]:
-    """Return WHAT I DID and DECISIONS of a session whose agent wrote no entry, from its commits, files and prefixes."""
+    """Return the progress parts WHAT I DID and DECISIONS for a session whose agent wrote no entry.
+
+    The parts are built from the session's commits, files and prefixes.
+    """
     decided = [
         " ".join(str(row.get("text")).split())
         for row in project.store.recent("decisions.jsonl", _OF_ONE_SESSION)
@@ -101,14 +104,14 @@ def told_by_traces(project: Project, under_way: OpenSession) -> list[progress.Pa
 
 
 def commits_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the commits that the agent has made in this session so far, oldest first, each as one line."""
+    """Return the agent's commits in this session, oldest first, one line each."""
     tip = project.git.head()
     made = project.git.commits_between(under_way.checkpoint.snapshot.head, tip) if tip else []
     return [f"committed {commit.sha[:10]}: {commit.subject}" for commit in reversed(made)]
 
 
 def _files_of(project: Project, under_way: OpenSession) -> list[str]:
-    """Return one line that names the files that differ from before the session, in a list; empty if there are none."""
+    """Return a list with one line about the files changed in the session; empty if none changed."""
     base, tip = under_way.checkpoint.snapshot.head, project.git.head()
     committed = [path for _, path in project.git.changed_paths(base, tip)] if tip and base != tip else []
     found = sorted({*committed, *repository.dirty_paths(project.git)} - {project.progress_name, project.features_name})
@@ -122,13 +125,15 @@ def _at_most(lines: list[str]) -> list[str]:
 
 
 def last_test_run(project: Project, session: int) -> str | None:
-    """Return the last test result that the agent saw in a session, as the runner printed it."""
+    """Return the last test result that the agent saw in a session, as printed by the test runner, or None."""
     results = [row.get("result") for row in of_session(project, session) if row.get("type") == "test_run"]
     return str(results[-1]) if results else None
 
 
 def missing_prefixes(project: Project, session: int) -> str | None:
-    """Return why a claim is refused if ``logging.require_prefixes`` is set and no prefix was used (UAH-200)."""
+    """Return why a claim is refused: ``logging.require_prefixes`` is set and the agent used no prefix (UAH-200); or
+    None.
+    """
     settings = project.config.logging
     if not settings.require_prefixes or not settings.structured_agent_output:
         return None
@@ -138,7 +143,9 @@ def missing_prefixes(project: Project, session: int) -> str | None:
 
 
 def log_from_git(project: Project, under_way: OpenSession, commit: str | None) -> None:
-    """Log the unreported files that the session wrote, read from the commit that holds its work (UAH-428, C43)."""
+    """Log the files that the session changed without reporting them, read from the commit of its work (UAH-428,
+    C43).
+    """
     if commit is None or not project.config.logging.fallback_tracking:
         return
     told = {row.get("path") for row in of_session(project, under_way.session) if row.get("type") == "file_write"}
@@ -158,16 +165,16 @@ MOST_IMAGES = 50  # of one turn
 
 
 def folder_for_images(project: Project) -> str:
-    """Return the folder in which an agent leaves its images, relative to the project; create it (UAH-092)."""
+    """Create the folder for the agent's images and return its path relative to the project (UAH-092)."""
     folder = project.layout.screenshots
     own_place(os.path.join(folder, "image"), project.layout.root)
     return project.layout.relative(folder)
 
 
 def keep_screenshots(project: Project, session: int, feature_id: int | None, named: Iterable[str]) -> list[str]:
-    """Copy the images that a turn has named; return the copies relative to the project.
+    """Copy the images that an agent reported in a turn; return the copies' paths relative to the project.
 
-    An event reports each other one.
+    For each image that cannot be copied, write an event.
     """
     kept: list[str] = []
     for path in list(dict.fromkeys(named))[:MOST_IMAGES]:
@@ -187,7 +194,7 @@ def keep_screenshots(project: Project, session: int, feature_id: int | None, nam
 
 
 def screenshots_of(project: Project, session: int) -> list[str]:
-    """Return the images kept of a session, relative to the project."""
+    """Return the paths of the images saved from a session, relative to the project."""
     folder = _folder(project, session)
     if os.path.islink(folder) or not os.path.isdir(folder):
         return []
@@ -199,7 +206,9 @@ def _folder(project: Project, session: int) -> str:
 
 
 def _image(project: Project, path: str) -> str | None:
-    """Return the absolute path of an image inside the project; ``None`` for anything else. Links are not followed."""
+    """Return the absolute path of an image file inside the project; ``None`` for anything else, such as a symbolic
+    link.
+    """
     root = os.path.realpath(project.root)
     try:
         found = os.path.join(root, path)

@@ -1,15 +1,14 @@
-"""Recovery point taken before a session: a git snapshot and copies of the state.
+"""Checkpoints taken before a session: a git snapshot and copies of the project's state.
 
-The snapshot is a private ref, so that deleting ``.harness/checkpoints`` removes no rollback point; its record also goes
-into the open session below ``.git``. Retention:
+The snapshot is a private ref, so deleting ``.harness/checkpoints`` removes no rollback point. The record of the open
+session also contains it. Retention:
 
-    forever         the newest of each completed feature
-    while it lasts  the rollback point of unfinished work, or of a running session
-    always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
-    for a time      every other, until it is older than ``checkpoints.max_age_days``
+forever         the newest checkpoint of each completed feature
+while needed    the rollback point of unfinished work or of a running session
+always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
+for a time      every other, until it is older than ``checkpoints.max_age_days``
 
-A checkpoint goes with its private ref, which kept its commits alive; a ref whose folder is gone expires as well.
-Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
+A checkpoint is deleted together with its private ref. Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
 """
 
 import os
@@ -30,7 +29,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Recovery point; ``rest`` holds members that another version has written."""
+    """Checkpoint of a session; ``rest`` has members that another version has written."""
 
     id: str = ""
     timestamp: str | None = None
@@ -45,7 +44,7 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the recovery point in a record; raise ``StateDamaged`` if the record names no snapshot."""
+        """Return the checkpoint in a record; raise ``StateDamaged`` if the record contains no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -56,12 +55,14 @@ class SessionCheckpoint:
 
     @property
     def record(self) -> JsonObject:
-        """JSON object that is written."""
+        """Checkpoint as the JSON object that is written to disk."""
         known: JsonObject = {name: getattr(self, name) for name in self.__dataclass_fields__ if name in _MEMBERS}
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if its commit is gone from the repository, so that no rollback can use it (UAH-390)."""
+        """Return True if the checkpoint's commit was deleted from the repository, so that no rollback is possible
+        (UAH-390).
+        """
         return project.git.commit_of(self.snapshot.commit) is None
 
 
@@ -69,7 +70,7 @@ _MEMBERS = SessionCheckpoint.__dataclass_fields__.keys() - {"snapshot", "rest"}
 
 
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> SessionCheckpoint:
-    """Take a recovery point of everything as it is now."""
+    """Take a checkpoint of the current files and state."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
     taken, _ = repository.named_ref(
@@ -95,7 +96,7 @@ def create(project: Project, session: int, feature_id: int | None, reason: str =
 
 
 def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return what differs from the checkpoint: HEAD, features.json, the progress file (UAH-471)."""
+    """Return which of HEAD, features.json and the progress file differ from the checkpoint (UAH-471)."""
     now = {
         "HEAD": (project.git.head(), checkpoint.git_ref),
         project.features_name: (files.digest(project.layout.features), checkpoint.features_json_hash),
@@ -105,7 +106,7 @@ def differences(project: Project, checkpoint: SessionCheckpoint) -> list[str]:
 
 
 def clear_unfinished(project: Project) -> None:
-    """Remove the incomplete copies that a killed harness left; their record is written last."""
+    """Remove incomplete checkpoint folders that a killed harness left."""
     place = project.layout.checkpoints
     for name in os.listdir(place) if os.path.isdir(place) and not os.path.islink(place) else ():
         folder = os.path.join(place, name)
@@ -128,7 +129,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove the expired checkpoints and return their ids. One that cannot be removed stays."""
+    """Remove expired checkpoints and return their ids. A checkpoint that cannot be removed stays."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -148,7 +149,7 @@ def prune(project: Project) -> list[str]:
 
 
 def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
-    """Return the checkpoints that stay regardless of their age."""
+    """Return the ids of the checkpoints that are kept regardless of age."""
     kept: set[str] = set()
     for feature in document.features:
         own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
@@ -159,14 +160,16 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
-    """Return the checkpoints that nothing needs and that are older than a moment; one without a readable time stays."""
+    """Return the ids of checkpoints that are not kept and are older than ``old``; without a readable time, none
+    expires.
+    """
     spared = set(kept)
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
     return [name for name, moment in taken.items() if moment is not None and moment < old]
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return every checkpoint by its id: from its folder, or else from its ref."""
+    """Return every checkpoint by id, from its folder or else from its ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -184,9 +187,9 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint; return False if its ref stays.
+    """Remove a checkpoint; return False if its ref could not be deleted.
 
-    The ref goes first: a folder without it is found again, a ref without its folder has to expire.
+    The ref is deleted first: a folder without its ref is found and removed later.
     """
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""

@@ -1,6 +1,6 @@
-"""Exclusive access to a project: one harness at a time, and none while a person has paused it.
+"""Exclusive access to a project: one harness at a time, and none while the project is paused.
 
-The request for a pause lies outside the project, where no agent can undo it; ``paused`` in the session state repeats it
+The pause request is stored outside the project, where no agent can remove it; ``paused`` in the session state is a copy
 for readers of that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
 """
 
@@ -24,10 +24,9 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the lock of the project during the block; raise ``Busy`` if another harness is running here.
+    """Hold the project's lock during the block; raise ``Busy`` if another harness is running in the project.
 
-    The lock that people and ``status`` see lies in the project, where an agent can remove it. A second one, in the
-    harness's own folder of the project, still keeps others out.
+    A second lock, in the project's state folder outside the project, still works if an agent removes the visible lock.
     """
     name = project.layout.relative(project.layout.lock)
     lock = Lock(project.root, file=name, compatible=False, timeout_seconds=LOCK_SECONDS)
@@ -52,7 +51,7 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the lock of an initialised project of this schema; every interrupted session is recovered first."""
+    """Hold the project's lock during the block, after migrating old state and recovering every interrupted session."""
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -70,9 +69,9 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Ask the running session to hand off after its current operation, wait for that, and keep the project paused.
+    """Pause the project: the running session hands off after its current operation; wait for this.
 
-    Raise ``Busy`` if the session has not ended in ten minutes; the request stays.
+    Raise ``Busy`` if the session does not end within ten minutes; the pause request stays.
     """
     project.require_initialised()
     project.store.finalize_in()
@@ -85,7 +84,7 @@ def pause(project: Project, reason: str | None) -> JsonObject:
 
 
 def wait_and(project: Project, act: Any) -> None:
-    """Call ``act`` under the lock, after the running session has ended."""
+    """Wait until the running session has ended, then call ``act`` under the project's lock."""
     until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
     while True:
         try:
@@ -99,7 +98,7 @@ def wait_and(project: Project, act: Any) -> None:
 
 
 def keep(project: Project, paused: JsonObject) -> None:
-    """Repeat the pause in the session state."""
+    """Copy the pause request to the session state."""
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
@@ -108,7 +107,7 @@ def keep(project: Project, paused: JsonObject) -> None:
 
 
 def found(project: Project) -> JsonObject | None:
-    """Return the pause in force, or None."""
+    """Return the record of the current pause, or None."""
     return project.store.pause() or project.store.state().paused
 
 
@@ -123,7 +122,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the pause, under the lock; return True if there was one."""
+    """End the project's pause, under the lock; return True if the project was paused."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

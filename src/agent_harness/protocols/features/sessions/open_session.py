@@ -1,7 +1,7 @@
-"""Running session, as recorded below ``.git`` before it does anything.
+"""Running session, recorded before it does anything.
 
-The record holds everything that a later harness needs to recover: who runs it, the rollback point, and the state as it
-was. Source: features.md C31, C56.
+The record contains everything that recovery after a crash needs: the process, the rollback point, and the state before
+the session. Source: features.md C31, C56.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """Session between its first record and its finalization."""
+    """Session between its first record and the end of its finalization."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -45,7 +45,7 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session in a record; raise ``StateDamaged`` if it holds none.
+        """Return the session in a record; raise ``StateDamaged`` if the record is incomplete.
 
         Unknown members of another version are dropped.
         """
@@ -57,17 +57,19 @@ class OpenSession:
             raise StateDamaged(f"The record of the running session is incomplete: {error}") from None
 
     def as_record(self) -> JsonObject:
-        """Return the JSON object that is written."""
+        """Return the session as the JSON object that is written to disk."""
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Return the same session in another phase, recorded durably first."""
+        """Record the session durably in another phase, and return the changed session."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the state if the session ends now; ``facts`` are fields of ``lifecycle.SessionEnding``."""
+        """Return the project's session state if the session ends now; ``facts`` are fields of
+        ``lifecycle.SessionEnding``.
+        """
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
         )
@@ -75,7 +77,7 @@ class OpenSession:
 
     @property
     def feature(self) -> Feature:
-        """Feature that the session works on; ``CLEANUP`` in a session without one."""
+        """Feature that the session works on; ``CLEANUP`` in a cleanup session."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
             raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")
@@ -89,11 +91,11 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
     "baseline": Baseline,
     "costs": CostRecord,
 }
-"""Members that are recovery points, and state files as they were before the session."""
+"""Parsers for the members that contain checkpoints or state files from before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Return the tokens and cost of a session from the usage log, which survives a crash of the harness."""
+    """Return a session's tokens and cost from the usage log, which survives a crash of the harness."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -107,6 +109,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Return the wall-clock seconds from an ISO moment until now."""
+    """Return the seconds from an ISO timestamp until now; 0 if it cannot be parsed."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

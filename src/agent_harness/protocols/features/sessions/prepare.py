@@ -1,4 +1,4 @@
-"""Steps before an agent may start: preflight, then the orientation. Nothing is spent here.
+"""Steps before an agent may start, which cost nothing: preflight checks, then the orientation.
 
 Source: features.md section M, C23, C24, UAH-279, UAH-280.
 """
@@ -23,7 +23,7 @@ from agent_harness.verification.runner_config import is_test_file
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Session that may begin."""
+    """Session that passed all checks and may start."""
 
     number: int
     feature: Feature
@@ -40,9 +40,9 @@ def prepare(
     feature: Feature,
     verified_tree: str | None,
 ) -> Start:
-    """Run every check and start the environment; raise the first failing check.
+    """Run every preflight check and start the environment; raise the error of the first failed check.
 
-    ``verified_tree`` is a tree whose suite has just passed in this process; it is not run again.
+    The suite is not run again if HEAD's tree is ``verified_tree``, whose tests have just passed.
     """
     state = project.store.state()
     number = project.store.next_session()
@@ -69,7 +69,7 @@ def prepare(
 
 
 def _note(project: Project, kind: str, number: int, began: float, **facts: object) -> None:
-    """Write the event with the result of the checks and their duration (UAH-278)."""
+    """Write an event with the result and duration of the preflight checks (UAH-278)."""
     seconds = round(time.monotonic() - began, 1)
     project.store.event(kind, "important", session=number, duration_seconds=seconds, **facts)
 
@@ -125,10 +125,10 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise unless every baseline test passes at HEAD, except known breakage by unfinished work (C15, C23).
+    """Raise unless every baseline test passes at HEAD, except tests known to be broken by unfinished work (C15, C23).
 
-    Return the red tests of an interrupted session, which have not been counted yet, as a set; and the baseline with
-    what passes at HEAD now, so that a test which a person has written since counts.
+    Return the newly failing tests of an interrupted session, or None, and the baseline extended by all tests that pass
+    now, so that a test written by a person counts.
     """
     baseline = project.store.baseline()
     known = baseline.passing
@@ -157,24 +157,24 @@ def _baseline(
 
 
 def _has_tests(project: Project, commit: str) -> bool:
-    """Return True if the commit has test files that belong to no open feature."""
+    """Return True if the commit contains test files that belong to no open feature."""
     names = project.git.text("ls-tree", "-r", "--name-only", "-z", commit).split("\0")
     return bool(proven.not_open(project.store.features(), filter(is_test_file, names)))
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint and record the session as running; from here a crash is recovered."""
+    """Take the checkpoint and record the session as running; after this step, a crash is recoverable."""
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None
     earlier = SessionCheckpoint.from_record(kept) if kept else None
     if earlier and earlier.is_gone(project):
-        project.say("The checkpoint from before this feature is gone; a rejection goes back to before this session.")
+        project.say("The checkpoint from before this feature was deleted. A rejection will undo only this session.")
         earlier = None
     base = earlier or checkpoint
     undisturbed = not earlier or project.git.head() == state.wip_commit
     if not undisturbed:
-        project.say("You have commits on top of the unfinished work; a rejection leaves them in place.")
+        project.say("You have commits on top of the unfinished work. A rejection will not remove your commits.")
     under_way = OpenSession(
         session=start.number,
         feature_id=start.feature.feature_id,

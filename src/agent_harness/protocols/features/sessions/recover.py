@@ -1,8 +1,8 @@
 """Recovery of a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
 
-Only the record outside the project is trusted (``kernel/trusted_state.py``). A record may exist only in the project,
-because the project was moved or copied, or because somebody wrote it. It then counts as an interrupted session: its
-work is kept, and none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
+Only the record outside the project is trusted (``kernel/trusted_state.py``). A record that exists only in the project,
+because the project was moved or copied or somebody wrote it, counts as an interrupted session. Its work is kept, and
+none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
 import os
@@ -30,9 +30,9 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session; return the step that was done, or ``None`` if nothing was open.
+    """Recover an interrupted session; return the recovery step, or ``None`` if no session was open.
 
-    Raise ``Busy`` if the harness that opened it still lives (its lock file was removed).
+    Raise ``Busy`` if the harness that opened the session is still alive.
     """
     project.store.clear_places()
     project.store.sweep()
@@ -42,7 +42,7 @@ def recover(project: Project) -> JsonObject | None:
         undoing.finish(project)
     found = project.store.open_session()
     if found is not None and not _is_of_this_repository(project, found):
-        project.say(f"The record of a session of another repository at this path is kept as {_set_aside(project)}.")
+        project.say(f"The session record of another repository at this path was renamed to {_set_aside(project)}.")
         found = None
     if found is None:
         return _recover_copy(project)
@@ -80,7 +80,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization, or the one that replaces it if the branch has moved."""
+    """Carry out the recorded finalization, or a replacement if the branch has moved."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -93,7 +93,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session that only the project records: its work is kept, its verdict is not trusted."""
+    """Recover a session that is recorded only in the project: keep its work, ignore its verdict."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -103,7 +103,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
         return None
     under_way = None if project.git.operation_under_way() else _session_in(project, found)
     if under_way is None:
-        project.say(f"The project has a session record that does not fit it; kept as {_set_aside(project)}.")
+        project.say(f"The project has a session record that does not fit; renamed to {_set_aside(project)}.")
         return {"session": number, "step": "set_aside"}
     project.say(
         f"Session {number} was interrupted, and its record is only in the project; its work is kept unverified."
@@ -114,7 +114,7 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session of an untrusted record, with the state on disk; ``None`` if it does not fit."""
+    """Return the session in an untrusted record, with the state on disk; ``None`` if they do not match."""
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -147,7 +147,7 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if the checkpoint is of this repository, not of an earlier one at the same path."""
+    """Return True if the session's checkpoint is in this repository, not in an earlier one at the same path."""
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -162,7 +162,7 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """Hand off the session that this process has open: Ctrl-C, or a fault of the harness."""
+    """Hand off the session that this process has open, after Ctrl-C or an error in the harness."""
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -204,7 +204,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files as the session found them; the agent may have written to them (C31)."""
+    """Restore the state files from before the session, because the agent may have changed them (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

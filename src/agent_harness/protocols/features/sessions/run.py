@@ -1,4 +1,4 @@
-"""Sessions one after the other: the steps of `harness run`, from recovery to the summary.
+"""Sequence of sessions in one `harness run`, from recovery to the summary.
 
 Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50.
 """
@@ -43,9 +43,9 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent of this run, and its fallbacks; raise ``ToolMissing`` if it cannot be started.
+    """Return the agent of this run and its fallbacks; raise ``ToolMissing`` if none can be started.
 
-    Raise too if the MCP servers of the settings cannot be passed to it; nothing has begun yet.
+    Raise also if the MCP servers in the settings cannot be passed to the agents.
     """
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
@@ -54,19 +54,19 @@ def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
 
 @dataclass(frozen=True)
 class _Limits:
-    """Limits of one run."""
+    """Limits on the sessions of one run."""
 
     max_sessions: int | None
     until_done: bool
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Return True if one more session may begin; sessions that the provider refused do not count."""
+        """Return True if one more session may start; sessions that the provider refused do not count."""
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
 class Runs:
-    """One `harness run` on an opened project."""
+    """Execution of one `harness run` on an opened project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -76,7 +76,7 @@ class Runs:
         self._unattended = False  # the run goes on without a person as far as it can
 
     def clean_up(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session now, also if all features are complete (UAH-055)."""
+        """Run one cleanup session now, even if all features are complete (UAH-055)."""
         self._cleanup_only = True
         self._project.say("Triggering cleanup session...")
         return self.run(agents=agents, policy=policy)
@@ -90,13 +90,13 @@ class Runs:
         until_done: bool = False,
         feature_id: int | None = None,
     ) -> JsonObject:
-        """Run sessions one after the other until all is proven, the limit is reached, or a person is needed.
+        """Run sessions one after the other until all features are proven, a limit is reached, or a person is needed.
 
-        ``max_sessions`` is ``None`` for no limit. After a rejected session the next one follows only with
-        ``until_done``; its feature's ``stuck_count`` bounds that. ``feature_id`` chooses the feature; the run ends when
-        it is proven. Raise ``Busy`` while the project is paused or handed off. A session that the provider refused does
-        not count for ``max_sessions``. By its ``policy``, another of the ``agents`` then takes over, or the run waits
-        with the project free for others, or it ends. Raise ``LimitInForce`` if it could not even begin.
+        ``max_sessions`` is ``None`` for no limit; sessions that the provider refused do not count. After a rejected
+        session, the run continues only with ``until_done``. ``feature_id`` selects a feature; the run ends when it is
+        proven. After a refusal by the provider, ``policy`` decides: another of ``agents`` takes over, the run waits
+        without the lock, or it ends. Raise ``Busy`` while the project is paused or handed off, and ``LimitInForce`` if
+        no session could start.
         """
         project = self._project
         project.require_initialised()
@@ -132,7 +132,7 @@ class Runs:
     ) -> JsonObject:
         """Run sessions as long as an agent may be started.
 
-        Raise ``LimitInForce`` when none may, after each session is settled.
+        Raise ``LimitInForce`` between sessions when the provider allows no agent.
         """
         project, feature_id = self._project, limits.feature_id
         with locked(project):
@@ -153,9 +153,9 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Do the steps before the first session, under the lock; return what had to be recovered.
+        """Prepare the project before the first session, under the lock; return what had to be recovered.
 
-        Without ``marks`` features.json is not checked: an interrupted landing is completed first.
+        With ``marks=False``, features.json is not checked, because an interrupted merge is completed first.
         """
         project = self._project
         clear_leftovers(project.root)
@@ -190,7 +190,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about features that depend on each other, unless another one stops the runs (E8)."""
+        """Store the question about a dependency cycle, unless another question stops the runs (E8)."""
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -247,7 +247,7 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """Hand off the running session; if that fails too, the next run recovers it."""
+        """Hand off the running session; if the hand-off fails, the next run recovers the session."""
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -268,7 +268,9 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question that this feature, or the session that just ended, leaves for a person."""
+        """Store the question that a feature or the last session raises for the user, unless a question already stops
+        the runs.
+        """
         project = self._project
         state = project.store.state()
         if not questions.stops(state.question):
@@ -278,10 +280,9 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise the reason that keeps every agent from this project.
+    """Raise the reason in the project's state why no session can start, such as a pending question.
 
-    A question, a plan that is damaged or done, or a feature's state. It is more useful than an agent that cannot be
-    started. While a session waits for recovery nothing is known.
+    This reason is more useful than the error that an agent cannot be started. Do nothing if a session needs recovery.
     """
     if project.store.open_session() is not None:
         return
@@ -299,7 +300,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a session: an agent was started, so it is not a refusal before the start."""
+    """Return the error that ends a run after an agent was started, with the exit code of a failure."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -316,7 +317,7 @@ BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance,
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
-    """Return the sessions, the progress of the project and the question for a person; print the question too."""
+    """Return the run's sessions, the project's progress and the pending question; also print the question."""
     passing, total = project.store.believed(project.store.features()).counts()
     last = results[-1] if results else None
     escalation.about_size(project)
@@ -341,16 +342,16 @@ def _summary(project: Project, results: Sequence[Result], recovered: JsonObject 
 
 
 def _skipped(document: FeatureList) -> list[JsonObject]:
-    """Return the features that a person skipped, with their reasons."""
+    """Return the skipped features with their reasons."""
     return [{"id": f.id, "description": f.description, "reason": f.skip_reason} for f in document.features if f.skipped]
 
 
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the answer if no feature can be chosen.
+    """Return the run's result if no feature is eligible.
 
-    Raise ``PersonNeeded`` or ``NothingEligible`` unless all that is not skipped is proven.
+    Raise ``PersonNeeded`` or ``NothingEligible`` unless every feature is proven or skipped.
     """
     document = project.store.features()
     passing, total = document.counts()
@@ -384,7 +385,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite once more, if a run begins with nothing left to do (UAH-483)."""
+    """Run the whole suite once more if a run starts with nothing left to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)
@@ -405,7 +406,7 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
 
 
 def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
-    """Return the summary of a run that a rate limit ends; raise the refusal itself before the first session."""
+    """Return the summary of a run that a rate limit ended; before the first session, raise the refusal."""
     if not results:
         raise refusal
     project.say(refusal.message)

@@ -1,1 +1,1 @@
-"""Verification of claims: the agent's claims, the rulings on claims, and the features that the harness has proven."""
+"""Verification of features: the agent's claims, the verdicts on them, and the features that count as proven."""

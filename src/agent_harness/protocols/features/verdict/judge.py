@@ -1,7 +1,7 @@
-"""Judge of a feature project: runs verification on a commit and returns the result in terms of feature projects.
+"""Verification of a project's commits: runs the shared checks and turns their result into the terms of features.
 
-The interpreter, test runner and environment that the tests need are resolved when the judge is created, before the
-agent starts. Source: features.md section O, C03, C22, C23, C54, C55, C61, C62.
+The interpreter, test runner and environment are resolved when the judge is created, before the agent starts. Source:
+features.md section O, C03, C22, C23, C54, C55, C61, C62.
 """
 
 import ast
@@ -50,7 +50,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Test, lint and file-size results of an accepted candidate."""
+    """Facts that verification found about an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -63,7 +63,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Ruling on a claim: accepted, with the proof, or rejected, with the reason and the output."""
+    """Decision on a session's work: accepted with its proof, or rejected with the reason and the output."""
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -85,21 +85,21 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """Return a rejection that the agent may repair."""
+        """Return a rejection that the agent may still fix in the same session."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":
-        """Return a copy of this ruling for another commit with the same tree."""
+        """Return the decision for another commit that has the same tree."""
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
 Versions = tuple[ast.Module | None, ast.Module | None]
-"""Syntax trees of a file before and after the session; ``None`` if a version is missing or unreadable."""
+"""Syntax trees of a file before and after the work; ``None`` if the file was missing or not parsable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Evidence, test by test, that a feature was built before its session (``Judge.built_already``)."""
+    """Evidence from tests that a feature was already built before its session (``Judge.built_already``)."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -111,19 +111,19 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the evidence that the feature was built before is incomplete; ``None`` for complete evidence."""
+        """Reason why the feature does not count as built before the session; ``None`` if the evidence is complete."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
-        """Evidence lines for the user, with the ids of the tests."""
+        """Lines that present the evidence to a person, with test ids."""
         rows = []
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file did not exist"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
-        rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the code before the session.")
+        rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the base commit of the session.")
         if self.red_at:
             rows.append(f"On the older commit {self.red_at[:10]}, {_listed(self.red)} fail: they need later work.")
         else:
@@ -134,9 +134,7 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line for each existing test file that has fewer assertions than before, with the old and new
-    numbers.
-    """
+    """Return one line for each test file that now has fewer assertions than before, with both numbers."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -161,10 +159,9 @@ FIXABLE = PROTECTED | {
     "link_leads_out",
     "test_emptied",
 }
-"""Codes of findings that the agent may fix in the same session; for other critical findings, the work is rolled back
-(C03).
+"""Finding codes that the agent may fix in the same session; other CRITICAL findings are rolled back at once (C03).
 
-If a change of protected files is the only objection, the harness first asks the user.
+If the only finding is a change of protected files, a person is asked first.
 """
 
 NOT_RED = frozenset({"proof_not_red"})
@@ -191,7 +188,7 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """Result of the test suite on unfinished work that a later session continues."""
+    """Result of the test suite on unfinished work that is handed off."""
 
     red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
     failing: tuple[str, ...] = ()  # tests of the feature itself
@@ -199,7 +196,7 @@ class Unfinished:
 
 
 class Judge:
-    """Judge of one project's commits; created before the agent starts."""
+    """Verifier of one project's commits; created before the agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
@@ -226,11 +223,9 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts; after the session, accept the package changes that are
-        allowed.
+        """Record the installed packages before an agent starts, because its tests must run with these packages.
 
-        The tests must run with the recorded packages. Package changes that ``may_change`` does not allow are still
-        reported in later sessions.
+        Packages that the agent changes stay unaccepted in later sessions, unless ``may_change`` allows the change.
         """
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
@@ -238,7 +233,7 @@ class Judge:
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Record the installed packages as known, except changes by an agent that ``may_change`` does not allow."""
+        """Accept the currently installed packages, except unallowed changes by an agent."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
@@ -257,13 +252,13 @@ class Judge:
         return _suite(run)
 
     def suite_of_tree(self) -> Suite:
-        """Run the whole test suite on the work tree and return the result; change nothing in the project."""
+        """Run the whole test suite on a copy of the work tree and return the result."""
         with self.tree() as commit:
             return self.suite(commit)
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree; the commit is on a private ref until the block ends."""
+        """Yield a commit of the current work tree, on a private ref that is deleted at the end of the block."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -276,7 +271,7 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Return the linter's findings on a commit; without a linter, a result that says so."""
+        """Run the linter on a commit and return its findings; without a linter, the result states that problem."""
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -287,11 +282,11 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Run the test suite again, and return which of these tests do not pass (C62)."""
+        """Run the suite once more and return which of these tests fail again (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Return the test results of the session's unfinished work, measured on a candidate commit (C15)."""
+        """Run the suite on the commit that the unfinished work would become, and return the result (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -303,7 +298,7 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a checkout of the work tree, print and return the results; change no status."""
+        """Run one feature's tests on a checkout of the work tree, for `harness verify`; change nothing."""
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -335,9 +330,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Return the ruling on the claim that the session's feature is done, and print each verification step when the
-        step ends.
-        """
+        """Verify the claim of the session's feature and return the decision; print each step as it ends."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -348,10 +341,9 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Return the ruling on a kept candidate, with the change that the question ``asked`` is about allowed.
+        """Verify a kept candidate again; the change that ``asked`` is about is allowed, all other rules apply.
 
-        All other rules apply, and the whole suite always runs. If the question is about a feature that was built
-        before, also return the evidence.
+        The whole suite runs in any case. For work that was already built, the evidence for this is returned too.
         """
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
@@ -361,10 +353,9 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that is marked as passing is not proven at this commit; ``None`` if there is no reason.
+        """Return why a feature that somebody marked as passing is not proven at this commit, or ``None``.
 
-        The feature's work is everything since the last commit in which the feature was open. If there is no such
-        commit, nothing is verified.
+        All changes since the last commit in which the feature was open are verified; without such a commit, none are.
         """
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
@@ -389,9 +380,10 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Return the verdict of the whole suite on a merge of several proven features; ``check`` describes the merge.
+        """Run the whole suite on a combination of proven features and return the verdict; ``check`` comes from the
+        port.
 
-        The red proof and the mutants of each feature are not checked again.
+        Each feature's own proof and mutants were checked before.
         """
         config = self._project.config
         return judge.judge(
@@ -421,7 +413,7 @@ class Judge:
         )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
-        """Return True if the feature exists in this commit and is not marked as passing there."""
+        """Return True if features.json of this commit has the feature without a passing mark."""
         try:
             listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
             found = FeatureList(listed).by_id(feature_id)
@@ -533,10 +525,9 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return the ruling on work that changes protected files: a question to the user if there is no other problem.
+        """Return the decision on work that changes protected files: a question if everything else passes.
 
-        If there are other findings that the agent can fix, the ruling reports all findings, and no question is asked
-        yet.
+        If the agent has to fix other findings too, it is told about all of them, and no person is asked yet.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
@@ -577,24 +568,20 @@ class Judge:
         )
 
     def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """Return a test file's syntax trees before the session and in the candidate; None for a version that is not
-        Python.
-        """
+        """Return a test file's syntax trees before the session and in the candidate; None if the file is not Python."""
         return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if no test in this file, or below this test id, has an assertion that could fail."""
+        """Return True if no test in this file, or under this test id, could fail."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's result with the base versions of these files, which shows why the agent changed the
-        files.
-        """
+        """Return the suite's result with the old versions of changed files, which shows why the files were changed."""
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,
@@ -611,10 +598,10 @@ class Judge:
         return "With these files as they were, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature whose tests pass in this verdict was built before the commit ``before``.
+        """Return the evidence that a feature whose tests pass was already built before the commit ``before``.
 
-        The feature's test file must have failed at ``before``, or when the feature was planned: the file was a
-        placeholder. The evidence is better if the current tests fail on the code from when the feature was planned.
+        The feature's test file at that commit (or when planned) did not pass, so it was a placeholder. Better evidence:
+        the current tests fail on the code from when the feature was planned.
         """
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
@@ -652,15 +639,13 @@ class Judge:
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit in this commit's history that contains the feature's test file, or None."""
+        """Return the first commit in this commit's history that added the feature's test file, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's tests on a commit; return ``None`` if the commit does not contain the feature's test
-        file.
-        """
+        """Run the feature's own tests on one commit; return ``None`` if the commit has no such test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
@@ -668,9 +653,9 @@ class Judge:
         return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of each failed step, and of the feature's proof in any case.
+        """Save the output of each failed step, and of the feature's own tests in any case.
 
-        Return the paths of the output files by step, relative to the project.
+        Return the output files by step, as paths relative to the project.
         """
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
@@ -692,7 +677,7 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """Return the ledger entry for a verdict, without the members that the session adds."""
+        """Return the verdict as a ledger line, without the session's facts."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -717,12 +702,12 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """Return the grade of an accepted feature, such as proven or checked."""
+        """Return the grade of an accepted feature: proven, unless a person set ``requires_red`` to false."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the linter's findings on the candidate, and the number of new findings by kind compared with the base
-        commit.
+        """Return the candidate's lint findings, and by kind the number of findings that the base commit did not
+        have.
         """
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
@@ -779,12 +764,12 @@ class Judge:
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the warnings of a verdict, without the findings about protected files."""
+    """Return the warnings about a candidate, except those about protected files."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
-    """Return the name of the session's item in the ledger: the feature id, or ``cleanup``."""
+    """Return the name of the session's item in the ledger: the feature id or "cleanup"."""
     return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
 
 
@@ -804,7 +789,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Printer of each verification step as it ends (UAH-046)."""
+    """Progress output of verification: one line per finished step (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

@@ -1,13 +1,12 @@
-"""Features that the harness has accepted. No other feature counts as proven, whatever features.json says.
+"""Record of the features that the harness itself has accepted; only these count as proven, whatever features.json says.
 
-``proven.json``, outside the project, contains these features and a commit that includes their work. A feature can be
-marked as passing without being listed, for example if a person or an agent edited features.json, or the project was
-moved. Such a feature is trusted only after the suite has run at HEAD and the feature's tests passed. This also applies
-if the listed commit is no longer in the history. If sessions have run here before, the feature's work is also verified
-like a session's work, because a leftover process of an agent could have marked the feature.
+``proven.json``, outside the project, lists these features and the commit that contains them. A feature marked as
+passing may be missing from the list because somebody edited the file, or because the project was moved or copied. Such
+a feature is trusted only after the suite has run at HEAD and its own tests have passed. If sessions have run here
+before, all changes since the feature was open are also verified like a session's work.
 
-An agent may change ``passes`` from false to true, and ``last_updated``; any other change is a violation and is reported
-with the feature and the field. Source: features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
+An agent may only change ``last_updated``, and ``passes`` from false to true; any other change is a violation. Source:
+features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
 import json
@@ -24,10 +23,9 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise an error if a feature is marked as passing, but the harness has not accepted the feature and its tests
-    fail.
+    """Raise if a feature is marked as passing that was never accepted and whose tests do not pass.
 
-    Raise ``Escalated`` (E9), or ``PreflightFailed`` if the failing tests passed in the baseline and were broken since.
+    The error is ``Escalated`` (E9), or ``PreflightFailed`` if these tests are in the baseline and were broken later.
     """
     marked = _marked(project.store.features())
     head = project.git.head()
@@ -48,9 +46,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Verify each of these features from the commit before the feature was marked; raise ``Escalated`` if a feature
-    fails.
-    """
+    """Raise ``Escalated`` if a feature marked without a session does not pass the whole verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -65,7 +61,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the ids in proven.json if HEAD contains the commit that proven.json names; otherwise an empty set."""
+    """Return the features in proven.json, if HEAD contains the commit at which they were accepted; otherwise none."""
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -75,16 +71,16 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Add a feature to proven.json, or remove a feature from the file, because of a manual decision."""
+    """Record a person's decision that a feature counts as accepted from now on, or no longer does."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless the suite proves every feature that is marked as passing, and all baseline tests pass.
+    """Raise ``Escalated`` unless every feature marked as passing has passing tests and the whole baseline passes.
 
-    Failing tests of open features, and known failures, do not count.
+    Failing tests of open features do not count.
     """
     document = project.store.features()
     marked = _marked(document)
@@ -102,10 +98,9 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the broken baseline tests if these tests explain all failures and some feature is open; otherwise an empty
-    list.
+    """Return the lost baseline tests if they explain every failure and open features remain; otherwise an empty list.
 
-    If all features are marked as passing, the user decides what is wrong (E9).
+    If all features are marked as passing, a person decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing
@@ -115,7 +110,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store the question about false positives and raise ``Escalated`` if a marked feature is not proven (E9)."""
+    """Store the question and raise ``Escalated`` if the suite contradicts a feature's passing mark (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -134,7 +129,7 @@ def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failin
 
 
 def not_open(document: FeatureList, nodes: Iterable[str]) -> list[str]:
-    """Return the sorted tests that do not belong to an open feature."""
+    """Return the tests that belong to no open feature, sorted."""
     still_open = [f.test_file for f in document.features if not f.passes]
     return sorted(node for node in nodes if not any(belongs(node, file) for file in still_open if file))
 
@@ -148,7 +143,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if the test with the id ``node`` is in this test file, or below this ``FILE::NODE``."""
+    """Return True if a test id belongs to this test file, which may have a ``::node`` suffix."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -164,18 +159,15 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Changes that an agent made to features.json: newly claimed feature ids, and one line for each forbidden
-    change.
-    """
+    """Features newly marked as passing, in file order, and every forbidden change, one line each."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the claims and forbidden changes in features.json after the agent's work.
-
-    ``after`` is ``None`` if the agent's features.json is unreadable.
+    """Return the changes between the earlier features.json and the agent's; ``None`` means the agent's is
+    unreadable.
     """
     if after is None:
         return ClaimedChanges(violations=("features.json does not parse, or is not a file",))
@@ -204,7 +196,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id; the id may have any type."""
+    """Return the features by id; an id may have any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

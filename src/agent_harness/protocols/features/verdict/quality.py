@@ -1,4 +1,4 @@
-"""Code quality measurements: file sizes and lint findings, also used for the health score of `harness status`.
+"""Quality measures of a project: file sizes and lint findings.
 
 Source: features.md UAH-314, UAH-315, UAH-438..442, C52.
 """
@@ -18,7 +18,7 @@ SOURCE_SUFFIXES = (".py", ".js", ".ts", ".tsx", ".jsx", ".go", ".rs", ".java", "
 
 @dataclass(frozen=True, kw_only=True)
 class Lint:
-    """Findings of a linter run."""
+    """Findings of a linter on one commit."""
 
     errors: int = 0
     warnings: int = 0
@@ -33,7 +33,7 @@ class Lint:
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return, by kind, how many more findings there are than in ``before``; moved findings are not new."""
+        """Return, by kind, how many findings there are beyond those in ``before``; moved findings are not new."""
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -55,11 +55,11 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 
 
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
-    """Return lint findings by code and file from the output of ruff, flake8, pylint, mypy, eslint or rustc.
+    """Return lint findings by code and file, from the output of ruff, flake8, pylint, mypy, eslint or rustc.
 
-    W codes are warnings. If the linter's printed total exceeds the parsed findings, the difference is counted as
-    ``OTHER``. If a linter fails with unknown output, each printed line counts as an error, with a minimum of 1. File
-    names below ``root`` become relative to ``root``.
+    W codes are warnings. If the total printed by the linter exceeds the parsed findings, the rest has the kind
+    ``OTHER``. If a failing linter's output is not recognised, each printed line counts as an error, at least one.
+    Absolute file names become relative to ``root``.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
@@ -75,7 +75,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield (kind, True for a warning, file) for each lint finding in these output lines."""
+    """Yield the kind of each lint finding, True for a warning, and its file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -99,7 +99,7 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files with more than 80 % of the allowed lines, largest first (C36)."""
+    """Return the files above 80 % of the line limit, largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
@@ -110,9 +110,7 @@ def next_cleanup(completed: int, interval: int) -> int:
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the number of lines of each source file in a commit, with the sessions that added and last changed it
-    (UAH-132).
-    """
+    """Return the line count of every source file in a commit, with the session that added the file (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -132,9 +130,9 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return every file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
+    """Return each file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
 
-    ``grown`` is the number of added lines since the last accepted session, which was ``sessions`` sessions ago.
+    ``grown`` is the number of lines added since the last accepted session, ``sessions`` sessions ago.
     """
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
@@ -152,5 +150,5 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the number of lines above the limit, summed over all files."""
+    """Return the total number of lines above the limit over all files; splitting a file reduces it."""
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

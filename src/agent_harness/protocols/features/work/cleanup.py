@@ -1,10 +1,10 @@
-"""Cleanup session, which works on no feature. All of its work is kept, or all is rolled back.
+"""Cleanup session, which works on no feature. Either all of its work is kept, or all is rolled back.
 
-    accepted     the suite passes, no feature is marked: pushed, file sizes and lint measured again, coding next
-    rejected     rolled back; coding next, and no cleanup before the next multiple of the interval
-    ended early  rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
+accepted       the suite passes and no feature is marked: pushed, file sizes and lint measured, coding next
+rejected       rolled back; coding next, and no cleanup before the next multiple of the interval
+ended early    rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
-Nothing of it counts against a feature. Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
+A cleanup never counts against a feature. Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ MESSAGE = "Clean up"
 
 
 def ask_for(project: Project) -> None:
-    """Make the next session a cleanup, for `harness cleanup`; refuse while a feature is unfinished."""
+    """Make the next session a cleanup, for `harness cleanup`; raise ``Refused`` while a feature is unfinished."""
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
@@ -45,7 +45,7 @@ class CleanupWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        """Policy of the table."""
+        """Session policy for cleanups."""
         return POLICIES["cleanup"]
 
     def _opening(self) -> str:
@@ -55,7 +55,7 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the ruling of the suite on the agent's work; a cleanup claims nothing, and needs no claim."""
+        """Return the decision on the cleanup, based on the test suite; a cleanup must not mark a feature as passing."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -73,7 +73,7 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return the message that lint or large files got worse in the cleanup, or an empty text (UAH-324)."""
+        """Return a message if lint or large files got worse in the cleanup, otherwise an empty text (UAH-324)."""
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -119,7 +119,7 @@ class CleanupWork(SessionWork):
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
-    """Return the prompt with the present problems of the project."""
+    """Return the cleanup prompt, which lists the project's current problems."""
     head = project.git.head() or "HEAD"
     return prompts.render(
         "cleanup",
@@ -157,7 +157,9 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the candidate; sizes and lint follow; coding is next (UAH-325, UAH-326)."""
+    """Return the finalization that merges the cleanup, with new file sizes and lint; coding is next (UAH-325,
+    UAH-326).
+    """
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
     summary = {"completed": "a cleanup", "commits": commits, "status": "complete"}
@@ -179,14 +181,17 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls all of it back; features are next."""
+    """Return the finalization that rolls back the whole cleanup; coding is next."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls all of it back into a rescue ref; the cleanup is still due."""
+    """Return the finalization that rolls back an interrupted cleanup into a rescue ref.
+
+    After a pause or an error, the cleanup is still due.
+    """
     told = f"cleanup ended early ({reason.replace('_', ' ')})"
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": told}
     state = _state(under_way, "failed", None, summary).but(termination_reason=reason)
@@ -216,7 +221,7 @@ def _back(project: Project, under_way: OpenSession, finalization: Finalization, 
 
 
 def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:
-    """Return the session state after a cleanup: counters of features stay unchanged (C35)."""
+    """Return the session state after a cleanup, without changes to the features' counters (C35)."""
     return under_way.state.but(
         last_session=under_way.session,
         status=status,

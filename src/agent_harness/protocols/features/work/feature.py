@@ -1,7 +1,7 @@
-"""Session on one feature: its claim is accepted, goes back to the agent, is rejected, or is handed off.
+"""Session on one feature: its claim is accepted, returned to the agent, rejected, or handed off.
 
-A claim is verified as a commit; a failed proof goes back a few times; everything ends as one finalization
-(``accept.py``, ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
+A claim is verified as a commit. After failed verification, the agent may fix the work in a few more rounds. The session
+ends with one finalization (``accept.py``, ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
 """
 
 import os
@@ -38,7 +38,7 @@ class FeatureWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        """Policy of the table, with the settings' number of fix rounds."""
+        """Session policy for features, with the number of fix rounds from the settings."""
         rounds = self._project.config.verification.fix_rounds
         return replace(POLICIES["feature"], fix_rounds=rounds)
 
@@ -57,11 +57,11 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the defect of the latest claim; an agent that does not claim again has not repaired it."""
+        """Return the failure of the latest claim; if the agent does not claim again, that failure still applies."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the ruling on the features that the agent marked; ``None`` if it marked none in its first turn."""
+        """Return the decision on the feature that the agent marked; ``None`` if it marked none in its first turn."""
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -86,7 +86,7 @@ class FeatureWork(SessionWork):
         return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
 
     def _is_shown(self, so_far: TurnSoFar) -> bool:
-        """Return True if the agent has shown its evidence; for a feature that a person verifies, none is needed."""
+        """Return True if the agent has shown its test evidence, or no evidence is required for this feature."""
         needed = self._project.config.verification.require_evidence
         feature = self._under_way.feature
         has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
@@ -128,7 +128,9 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the same ruling, or a refusal with the objections of a second agent (``review:`` of the settings)."""
+        """Return the decision unchanged, or a refusal with the objections of the review agent (``review:`` in the
+        settings).
+        """
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
         self.turns.now.step("review")
@@ -192,9 +194,9 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back; a candidate that a person may allow is kept first, and they are asked about it.
+        """Roll the session back; if a person may allow its candidate, keep the candidate and ask the person.
 
-        This includes one that its agent could not fix, and has not claimed again.
+        This also applies to a candidate that the agent could not fix and did not claim again.
         """
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
@@ -213,10 +215,10 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Hand off; a claim without the evidence that it needs counts as not made.
+        """Hand the session off; a claim without required evidence is ignored.
 
-        Work that was refused for its changes to protected files is rolled back if its agent is cut off before it has
-        fixed that. Otherwise the next session would begin on checks that nobody has accepted.
+        If the last claim was refused for changes to protected files and the agent is cut off before fixing them, the
+        work is rolled back. Otherwise the next session would start from checks that nobody has accepted.
         """
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
@@ -279,7 +281,7 @@ FEEDBACK_CHARACTERS = 6000
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
-    """Return the coding or continuation prompt with the orientation in it."""
+    """Return the coding or continuation prompt, with the orientation summary."""
     values = _places(project, under_way)
     text = prompts.render(
         under_way.prompt_type,
@@ -300,7 +302,9 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return the other quick checks, as commands that end with 0 if nothing is broken (UAH-154, UAH-156..158, C23)."""
+    """Return the quick checks for the prompt, as commands that exit with 0 if nothing is broken (UAH-154, UAH-156..158,
+    C23).
+    """
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
     return "".join(f", `{command}`" for command in named)
@@ -313,10 +317,10 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the commands for the tests that passed: those that the settings name, else the whole suite.
+    """Return the commands that run the known passing tests: those in the settings, otherwise the whole suite.
 
-    Tests of open features are left out, by a script that the prompt names: the features of other sessions are not part
-    of a prompt (C57). If no test has passed yet, there is none to run.
+    Tests of open features are excluded by a script that the prompt mentions, since a prompt must not list other
+    features (C57). Without passing tests, the result is empty.
     """
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
@@ -341,13 +345,13 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Return True if one of the files is the path, or below it; every file is below the empty path."""
+    """Return True if one of the files is at or below the path; the empty path contains every file."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of the next fix round, with the harness's findings (C03 a)."""
+    """Return the prompt of the next fix round, with the reason for the rejection and the output (C03 a)."""
     return prompts.render(
         "fix",
         {
@@ -361,7 +365,7 @@ def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output
 
 
 def evidence_prompt(project: Project, under_way: OpenSession) -> str:
-    """Return the prompt that asks once for the output that a claim needs (C20)."""
+    """Return the prompt that asks the agent once to show the output that its claim needs (C20)."""
     values = _places(project, under_way)
     return prompts.render("evidence", {**values, "test_file": under_way.feature.test_file})
 

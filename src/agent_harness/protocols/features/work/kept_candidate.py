@@ -1,10 +1,11 @@
-"""Acceptance of a candidate that was kept for a person: verified again, without an agent or earlier results.
+"""Acceptance of a candidate that was kept for a person's answer, after it is verified again without an agent.
 
-    fold     its changes on top of the work accepted since, as objects; features.json and the progress log stay
-    judge    that commit, by the rules of any claim, except what the person allows
-    settle   as a session with its own number, so that a crash repeats it
+fold      the candidate's changes are applied on top of the work accepted since, as git objects
+judge     this commit is verified by all rules, except what the person allows
+settle    the result is recorded as a session with its own number, so that a crash can repeat it
 
-Until the last step no file and no branch has changed, and the question waits. Source: features.md section T, C03, C54.
+Until the last step, no file or branch has changed, and the question stays open. Source: features.md section T, C03,
+C54.
 """
 
 from dataclasses import replace
@@ -28,11 +29,10 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accept the kept candidate of this question if it holds; raise ``VerificationFailed`` if it does not.
+    """Accept the kept candidate of this question if it passes; otherwise raise ``VerificationFailed``.
 
-    ``unattended``: no person has looked at work that was built already, so older code must show its tests red, and the
-    session may have changed nothing but tests. Raise ``Refused`` if the project is not ready for it. The question stays
-    until the work is accepted.
+    With ``unattended``, for work that was already built, older code must fail the tests, and the session may have
+    changed only tests. Raise ``Refused`` if the project is not ready. The question stays until the work is accepted.
     """
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
@@ -53,7 +53,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line: the new verdict, by a person's decision, about the verdict behind the question."""
+    """Return the ledger line about the new verdict, which refers to the verdict behind the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -73,7 +73,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
         raise Refused("The feature of this question is no longer open", hint=_reject(asked))
     commit = project.git.commit_of(asked.commit or "")
     if commit is None:
-        told = f"The work of Session {asked.session} is gone from the repository"
+        told = f"The work of Session {asked.session} is no longer in the repository"
         raise Refused(told, hint=_reject(asked))
     ref = questions.kept_ref(asked)
     if ref is None or project.git.commit_of(ref) not in (None, commit):
@@ -91,7 +91,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Open a session without an agent, from the present accepted state."""
+    """Return a new session without an agent, starting from the current accepted state."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -115,12 +115,12 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return the candidate on top of HEAD: itself if nothing came between, else one commit; nothing is checked out."""
+    """Return a commit of the candidate's changes on top of HEAD, or the candidate itself if it is based on HEAD."""
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
     if not fork:
-        raise Refused(f"The work of Session {asked.session} belongs to another history", hint=_reject(asked))
+        raise Refused(f"The work of Session {asked.session} is not based on this branch's history", hint=_reject(asked))
     tree = git.tree_of(commit) if fork == head else _merged(project, asked, head, fork, commit)
     contents = {
         project.features_name: _features(project, feature, head, fork, commit),
@@ -134,7 +134,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """Return the tree of HEAD with the candidate's changes; raise ``Refused`` on a conflict."""
+    """Return the tree of HEAD with the candidate's changes merged in; raise ``Refused`` on a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -144,12 +144,12 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
     except GitFailed as error:
         if error.status != 1:
             raise
-        told = "It changes the same lines as work that was accepted since; the two do not go together"
+        told = "The kept work changes the same lines as work that was accepted later, so they cannot be combined"
         raise Refused(told, hint=_reject(asked)) from None
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD, with this feature marked, or waiting for the person who has to look at it."""
+    """Return features.json of HEAD in which this feature passes or awaits manual verification."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -164,7 +164,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the present progress file, with the session's own entries."""
+    """Return the current progress file with the entries of the candidate's session added."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -182,7 +182,9 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence that the work existed before; raise ``VerificationFailed`` if it is missing."""
+    """Print the evidence that the feature was already built; raise ``VerificationFailed`` if the evidence is
+    incomplete.
+    """
     for line in built.lines:
         project.say(line)
     problem = built.problem
@@ -232,9 +234,9 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Return the result of a session whose candidate was kept as built already, if the settings accept that.
+    """Accept a session's kept candidate without a person, if it was already built and the settings allow that.
 
-    If the proof does not hold, return the session's own result, with its question waiting.
+    If verification fails, return the session's own result and leave its question open.
     """
     state = project.store.state()
     asked = next((q for q in state.kept_candidates if q.feature_id == result.feature_id), None)

@@ -1,11 +1,10 @@
-"""Plan: an agent writes features, at `harness init --spec` or `harness add-features --spec`.
+"""Plan of an agent that writes features, for `harness init --spec` or `harness add-features --spec`.
 
-It is verified by the rules of a plan, and has one fix round. The caller adopts or drops it (``initializer.py``,
-``add_features.py``). A plan for more features is on record while it is made, so that a killed harness leaves nothing
-half done:
+The plan is checked by rules and may be fixed in one more round. The caller adopts or drops it (``initializer.py``,
+``add_features.py``). While more features are planned, a record makes recovery possible if the harness is killed:
 
-    planning   the agent may have written anything: rolled back, kept in a rescue ref
-    planned    the plan was valid and its commit is written down: it goes onto the branch
+planning   the agent may have written anything: rolled back, kept in a rescue ref
+planned    the plan was valid and its commit recorded: moved to the branch
 
 Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56.
 """
@@ -36,7 +35,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Defects of a plan; none if it is accepted."""
+    """Problems of a plan; a plan without problems is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -44,15 +43,15 @@ class PlanRuling:
 
     @property
     def accepted(self) -> bool:
-        """True if there are no problems."""
+        """True if the plan has no problems."""
         return not self.problems
 
 
 class PlanWork:
-    """Work on one plan; its result is the problems left after the fix round, none if the plan is valid.
+    """Work of an agent on one plan; the result is the problems that remain after the fix round.
 
-    A turn that does not end well raises: ``KeyboardInterrupt`` for a pause, ``LimitInForce`` if the provider says when
-    it serves again, else ``HarnessError``.
+    A failed turn raises ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, and ``HarnessError``
+    otherwise.
     """
 
     name = "The plan"
@@ -61,7 +60,9 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the plan; ``problems`` returns the defects of its files; ``what`` names the plan for people."""
+        """Prepare the planning turns; ``problems`` returns the problems of the plan's files, ``what`` is the plan's
+        name.
+        """
         self._project = project
         self._prompt = prompt
         self._problems = problems
@@ -70,7 +71,7 @@ class PlanWork:
         self.turns = turns_of(project, agent, stop, session=0, feature_id=None, prompt_type="initializer")
 
     def brief(self, ruling: PlanRuling | None) -> str:
-        """Return the prompt for the plan, or the defects of the one that was written."""
+        """Return the prompt for the plan, or the repair prompt with the problems of the written plan."""
         if ruling is None:
             return self._prompt
         self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
@@ -78,7 +79,7 @@ class PlanWork:
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the turn under the settings of the initializer."""
+        """Return the request for an agent turn with the initializer's settings."""
         project = self._project
         brief = session_work.handed(
             project,
@@ -108,33 +109,33 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Record the cost of a turn at once, even if the session has no result."""
+        """Record the cost of a planning turn immediately, even if the plan is never adopted."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Return False: a plan is read when its turn has ended."""
+        """Return False, because a plan is only checked after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None: no other process ends a plan."""
+        """Return None, because no other process ends a plan."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
-        """Apply the rules of a plan to the files on disk."""
+        """Check the files on disk by the rules of a plan, and return the problems."""
         return PlanRuling(problems=tuple(self._problems()))
 
     def accepted(self, ruling: PlanRuling) -> tuple[str, ...]:
-        """Return an empty tuple."""
+        """Return an empty tuple, which means that no problems remain."""
         return ()
 
     def rejected(self, ruling: PlanRuling, ending: Ending | None) -> tuple[str, ...]:
-        """Return the remaining problems."""
+        """Return the problems that remain in the plan."""
         return ruling.problems
 
     def unfinished(self, ending: Ending) -> tuple[str, ...]:
-        """Raise the reason why the agent's turn did not end well."""
+        """Raise the error that made the agent's planning turn fail."""
         remember_failed_try(self._project)
         if ending.reason == "user_pause":
             raise KeyboardInterrupt
@@ -146,7 +147,7 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files, so that the next `harness init` does not refuse to start because of them."""
+    """Record the uncommitted files of a failed `harness init`, so that the next `harness init` accepts them."""
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -158,7 +159,7 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record that an agent plans, and the state as it was; durable before this returns."""
+    """Record that an agent is planning, with the state before; the record is durable when this function returns."""
     store = project.store
     record = {
         "session": 0,
@@ -178,13 +179,13 @@ def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonO
 
 
 def spent(project: Project, record: JsonObject) -> None:
-    """Add the cost of the last turn to the record."""
+    """Add the cost of the last planning turn to the record."""
     record["costs"] = project.store.costs().record
     project.store.write_open_session(record)
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the branch's head; safe to repeat after a crash."""
+    """Make the plan's commit the head of the branch; the call can be repeated after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -194,7 +195,7 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    """Move the branch to the plan; raise ``UnsafeTree`` if it has moved since and would lose commits."""
+    """Move the branch to the plan's commit; raise ``UnsafeTree`` if that would lose newer commits."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -203,7 +204,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore everything as it was before the agent; return the rescue ref with its work."""
+    """Restore everything from before the agent's plan; return the rescue ref with the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = snapshot.restore(
         project.git,
@@ -218,7 +219,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Remove the record of the plan: all of its effects are on disk."""
+    """Remove the record of the plan after all of its effects are on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -227,7 +228,7 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """Return the ref that keeps an accepted plan if somebody has committed before it was adopted; their files stay."""
+    """Return a new ref that keeps the valid plan if the branch has moved since; otherwise None."""
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -238,7 +239,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan that a dead harness left open; ``put_back`` restores the state files."""
+    """Recover a plan that a killed harness left open; ``put_back`` restores the state files."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

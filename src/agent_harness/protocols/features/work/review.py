@@ -1,8 +1,8 @@
-"""Review of proven work: a second agent reads it in its own session, and may object.
+"""Review of proven work by a second agent, in a separate session; the reviewer may object.
 
-It sees the feature, the difference, and the harness's steps and findings, in a checkout that is thrown away: nothing of
-the conversation, and not the project's folder. An objection is a finding that goes back to the agent. A review accepts
-nothing, and a failed review blocks nothing. Source: docs/verification.md, "A review".
+The reviewer gets the feature, the diff, and the harness's steps and findings, in a temporary checkout. The reviewer
+sees neither the conversation nor the project folder. An objection is a finding that goes back to the agent. A review
+never accepts work, and a failed review blocks nothing. Source: docs/verification.md, "A review".
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Answer of the reviewer; ``problem`` if it is unreadable. ``used`` is its cost."""
+    """Result of a review; ``problem`` is set if the answer is unreadable, ``used`` is the review's cost."""
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -49,15 +49,15 @@ class Review:
 
     @property
     def accepted(self) -> bool:
-        """True if there was a review without objections."""
+        """True if the review has no objections and no problem."""
         return not (self.objections or self.problem)
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Review an accepted candidate; return ``None`` if the settings want no review.
+    """Review an accepted candidate and return the review; ``None`` if the settings ask for no review.
 
-    Never raise for an error of the reviewer. Bounded by ``review.max_minutes`` and ``review.max_cost_usd``; a provider
-    that refuses is not waited for.
+    Errors of the reviewer are not raised. ``review.max_minutes`` and ``review.max_cost_usd`` limit the review. If the
+    provider refuses, the review does not wait.
     """
     wanted = project.config.review
     if wanted.agent is None:
@@ -73,7 +73,7 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
 
 
 class _ReviewWork:
-    """Work of one review."""
+    """Session of the agent that reviews one candidate."""
 
     name = "The review"
     policy = POLICIES["review"]
@@ -103,7 +103,7 @@ class _ReviewWork:
         )
 
     def brief(self, ruling: Review | None) -> str:
-        """Return the prompt with the feature, the difference, and the harness's findings."""
+        """Return the review prompt with the feature, the diff, and the harness's findings."""
         project, under_way, git = self._project, self._under_way, self._project.git
         base = under_way.base.snapshot.head or git.empty_tree()
         changed = git.text("diff", "--no-ext-diff", "--no-textconv", "-M", base, self._ruling.commit, "--", ".")
@@ -125,7 +125,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return one turn in the checkout; its tokens go to the session's usage log, so that no crash loses them."""
+        """Return the request for the review turn; its tokens are logged as part of the session's usage."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,
@@ -154,14 +154,14 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Return False: a review is read when its turn has ended."""
+        """Return False, because a review is only read after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None: no other process ends a review."""
+        """Return None, because no other process ends a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
-        """Return the review in the reviewer's last words."""
+        """Return the review, parsed from the reviewer's last message."""
         lines = [line.strip().lstrip("-* ") for line in self._said.splitlines()]
         found = [line.removeprefix(OBJECTION).strip() for line in lines if line.startswith(OBJECTION)]
         objections = tuple(each[:OBJECTION_CHARACTERS] for each in found if each)[:MOST_OBJECTIONS]
@@ -170,13 +170,13 @@ class _ReviewWork:
         return Review(objections=objections, problem=problem, used=so_far.used)
 
     def accepted(self, ruling: Review) -> Review:
-        """Return the review without objections."""
+        """Return the review, which has no objections."""
         return ruling
 
     def rejected(self, ruling: Review, ending: Ending | None) -> Review:
-        """Return the objections, or an unreadable answer."""
+        """Return the review, which has objections or is unreadable."""
         return ruling
 
     def unfinished(self, ending: Ending) -> Review:
-        """Return the problem if the reviewer was cut off, or not served."""
+        """Return a review with the reason why the reviewer's turn ended early."""
         return Review(problem=ending.message or ending.reason, used=self.turns.so_far.used)

@@ -1,7 +1,7 @@
-"""Common base of sessions on a feature and cleanup sessions: their turns, the rules of the project, their ends.
+"""Common base of feature and cleanup sessions: agent turns, project rules, and session ends.
 
-``feature.py`` and ``cleanup.py`` hold the work of a session and its possible ends. Source: features.md sections M, N,
-O, C03, C14, C30; UAH-206..216, UAH-242, UAH-446.
+``feature.py`` and ``cleanup.py`` implement the two kinds of session. Source: features.md sections M, N, O, C03, C14,
+C30; UAH-206..216, UAH-242, UAH-446.
 """
 
 import os
@@ -53,7 +53,7 @@ HAND_OFF_EXIT = {"user_pause": 130, "overloaded": 5, "error": 1, "refused": 1, "
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectJournal:
-    """Journal of the turns of one session: the person, and ``events.jsonl``."""
+    """Output of a session's turns: progress messages for the user and events in ``events.jsonl``."""
 
     project: Project
     session: int
@@ -66,7 +66,7 @@ class ProjectJournal:
 
 
 BUDGETS = {"Session": "session", "Feature": "item", "Project": "project"}
-"""Budgets, with their names in ``now.json``."""
+"""Budgets, each with its name in ``now.json``."""
 
 
 def turns_of(
@@ -81,7 +81,7 @@ def turns_of(
     base: SessionCheckpoint | None = None,
     title: str = "",
 ) -> Turns:
-    """Return the turns of one session under the project's settings; its recording is beside its transcript."""
+    """Return the agent turns of one session with the project's settings; the recording is beside the transcript."""
     config, began = project.config, time.monotonic()
     limits = _limits(project, feature_id, config.models.for_prompt(prompt_type))
     left = {each.name: each.limit_usd - each.spent_usd for each in limits.budgets}
@@ -155,7 +155,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of one session that is checkpointed and recorded as running; it is settled when the engine returns."""
+    """Work of one session that has a checkpoint and is recorded as running."""
 
     def __init__(
         self,
@@ -190,33 +190,33 @@ class SessionWork(ABC):
     @property
     @abstractmethod
     def policy(self) -> Policy:
-        """Policy of the table."""
+        """Session policy for this kind of work."""
 
     @property
     def name(self) -> str:
-        """Name of the session's item, for people."""
+        """Readable name of the session's feature."""
         return self._under_way.feature.name
 
     def brief(self, ruling: Ruling | None) -> str:
-        """Return the prompt of the next turn; remember the state files as they are now."""
+        """Return the prompt of the next turn, after remembering the current state files."""
         self._project.store.hold()
         return self._opening() if ruling is None else self._again(ruling)
 
     @abstractmethod
     def _opening(self) -> str:
-        """Return the prompt of the first turn."""
+        """Return the prompt of the session's first turn."""
 
     @abstractmethod
     def _again(self, ruling: Ruling) -> str:
-        """Return the prompt of a further turn, after a refusal."""
+        """Return the prompt of another turn after work was refused."""
 
     @abstractmethod
     def _story(self) -> list[progress.Part]:
-        """Return the progress entry of a session whose agent wrote none."""
+        """Return the progress entry for a session whose agent wrote none."""
 
     @abstractmethod
     def _hand_off(self, reason: str, refusal: str | None) -> Result:
-        """End the session before its work is proven; ``refusal`` is the provider's message."""
+        """End the session before its work is verified; ``refusal`` is the provider's message, if any."""
 
     @abstractmethod
     def _rolled_back(self, failure: str) -> Finalization:
@@ -225,7 +225,7 @@ class SessionWork(ABC):
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the turn under the settings; its process is on record before anything of it is read."""
+        """Return the request for an agent turn; the agent process is recorded before its output is read."""
         project, under_way = self._project, self._under_way
         files.own_place(project.layout.transcript(under_way.session), project.layout.root)
         brief = handed(
@@ -264,11 +264,13 @@ class SessionWork(ABC):
         )
 
     def claimed(self) -> bool:
-        """Return True if features.json marks a feature that was not marked before."""
+        """Return True if features.json marks a feature as passing that was not marked before the session."""
         return bool(self._changes().claims)
 
     def closed(self) -> Result | None:
-        """Return the end of a session whose checkpoint is gone: no rollback is possible (UAH-390). Else return None."""
+        """Return the result of a session whose checkpoint was deleted, so that no rollback is possible (UAH-390); or
+        None.
+        """
         turn_end.refuse_replaced(self._project.git, None)
         if self._under_way.checkpoint.is_gone(self._project):
             return self._without_way_back()
@@ -284,7 +286,7 @@ class SessionWork(ABC):
         return proven.compare_claims(self._under_way.features, found)
 
     def _broken_rule(self, changes: proven.ClaimedChanges) -> Ruling | None:
-        """Return the rejection of a broken rule, independent of the tests (C03 c), or None."""
+        """Return the rejection if the agent broke a rule that does not depend on tests (C03 c), or None."""
         found = self._broken(changes)
         if found is None:
             return None
@@ -292,10 +294,10 @@ class SessionWork(ABC):
         return self._on_record(ruling, changes.claims)
 
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
-        """Return the same ruling, recorded so that no crash loses it; a refusal goes into the ledger at once.
+        """Record the decision durably and return it; a rejection is written to the ledger immediately.
 
-        An acceptance goes there with its finalization. While the agent has to show what its claim needs, the
-        claim counts as one without evidence.
+        An acceptance is written to the ledger with its finalization. A claim that still lacks required evidence is
+        recorded with the code ``no_evidence``.
         """
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
@@ -318,7 +320,7 @@ class SessionWork(ABC):
         return replace(ruling, line=written or line)
 
     def _write_noted(self, but: str = "") -> ClaimVerdict | None:
-        """Write the recorded verdict into the ledger, unless a finalization does, or its claim is being verified."""
+        """Write the recorded rejection to the ledger, unless its id is ``but``; return the ledger line or None."""
         noted = ClaimVerdict.from_record(self._under_way.verdict) if self._under_way.verdict else None
         if noted is None or noted.accepted or noted.id == but:
             return None
@@ -338,13 +340,13 @@ class SessionWork(ABC):
         return ("missing_prefixes", missing) if missing else None
 
     def _tell_story(self) -> None:
-        """Add the agent's own progress entry, or else one by the harness, to the candidate."""
+        """Add a progress entry by the harness to the candidate, unless the agent wrote one."""
         accept.ensure_progress_entry(self._project, self._under_way, self._story())
 
     # -- the endings that all sessions share ---------------------------------------------------------------------------
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll back; a rescue ref keeps the removed work."""
+        """Roll back the rejected session; a rescue ref keeps the removed work."""
         project, under_way = self._project, self._under_way
         failure = self._failure(ruling)
         project.say(failure)
@@ -365,22 +367,24 @@ class SessionWork(ABC):
         return replace(result, rejected_as=ruling.code, **broken)
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the message of a rejection for the person."""
+        """Return the message about the rejection for the user."""
         return ruling.failure
 
     def unfinished(self, ending: Ending) -> Result:
-        """Hand off, in the way of this kind of session."""
+        """Hand the unfinished session off; exit with "person needed" if the provider asks for payment."""
         reason = "complete" if ending.reason == "no_claim" else ending.reason
         result = self._hand_off(reason, ending.provider.sentence if ending.provider else None)
         needs_person = ending.provider is not None and ending.provider.kind == "money"
         return replace(result, exit_code=PersonNeeded.exit_code) if needs_person else result
 
     def _without_way_back(self) -> Result:
-        """End without a rollback: the work stays as it is, unmarked, and a person decides (UAH-390)."""
+        """End the session without a rollback: the work stays, the feature stays open, and a person decides
+        (UAH-390).
+        """
         project = self._project
         accept.report_tampering(project, self._under_way)
         accept.put_back_features(project, self._under_way)
-        failure = f"The checkpoint of Session {self._under_way.session} is gone; its work is left as it is."
+        failure = f"The checkpoint of Session {self._under_way.session} was deleted. The session's work stays as it is."
         project.say(failure)
         asked = questions.question("no_way_back", failure, feature_id=self._under_way.feature_id)
         finalization = accept.without_rollback_point(project, self._under_way, failure, self._used, asked)
@@ -388,12 +392,12 @@ class SessionWork(ABC):
         return self._result("failed", "error", failure, finalization, finalized, exit_code=3)
 
     def _hand_off_exit(self, reason: str) -> int:
-        """Return the exit code: 0 for a pause that a person asked for elsewhere; Ctrl-C has its own code."""
+        """Return the exit code of a hand-off: 0 after `harness pause`, and the code of the reason otherwise."""
         paused = reason == "user_pause" and not self._stop.signalled
         return 0 if paused else HAND_OFF_EXIT.get(reason, 0)
 
     def _finalize_and_publish(self, finalization: Finalization) -> tuple[Finalized, pushes.Published]:
-        """Settle and push; a rejected push is retried once on top of the remote's commits (C30)."""
+        """Finalize the session and push; a rejected push is retried once on top of the remote's commits (C30)."""
         finalized = self._finalize(finalization)
         config = self._under_way.git_config
         push = pushes.after_push(
@@ -443,7 +447,7 @@ class SessionWork(ABC):
 
 
 def handed(project: Project, brief: Brief) -> Brief:
-    """Return the brief with the present settings; the budget is the least that session, feature and project leave."""
+    """Return the brief with the current settings and the smallest remaining budget of session, feature and project."""
     return replace(
         brief,
         model=project.config.models.for_prompt(brief.prompt_type),
@@ -455,7 +459,9 @@ def handed(project: Project, brief: Brief) -> Brief:
 
 
 def tool_rules(project: Project) -> ToolRules:
-    """Return the settings' ``tools:``, with the enabled MCP servers; raise their ``ConfigurationError``."""
+    """Return the ``tools:`` settings with the enabled MCP servers; raise ``ConfigurationError`` if a server is
+    misconfigured.
+    """
     tools = project.config.tools
     return ToolRules(
         filesystem_enabled=tools.filesystem.enabled,

@@ -1,11 +1,11 @@
-"""Execution of a person's undo of a feature, or of its reversal; after a kill the next process completes it.
+"""Execution of an undo, or of its reversal; if the process is killed, the next process completes the undo.
 
-    decide    the decision is written down
-    move      the branch, and the files
-    follow    the baseline, the proven features, the progress log, the event log, the person's line in the ledger
+decide    the decision is recorded
+move      the branch and the files are moved
+follow    baseline, proven features, progress log, event log and ledger are updated
 
-Each step may be repeated. The next process with the project's lock completes it before anything else. Source:
-``faces.md`` F-STORY-2.
+Each step may be repeated. The next process that holds the project's lock completes an undo before anything else.
+Source: ``faces.md`` F-STORY-2.
 """
 
 from agent_harness.errors import HarnessError
@@ -20,7 +20,9 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch and write down what follows. Raise, with nothing changed, as ``merge_queue.move`` does."""
+    """Move the branch to the undo's commit and update the state; raise, with nothing changed, as ``merge_queue.move``
+    does.
+    """
     path = project.store.reversal()
     reversal.decide(path, found)
     try:
@@ -34,7 +36,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete the undo that a kill has left, if its branch is checked out and has not diverged; print a message."""
+    """Complete an interrupted undo if its branch is checked out and has not diverged; print a message."""
     path = project.store.reversal()
     found = reversal.decided(path)
     if found is None:
@@ -44,13 +46,13 @@ def finish(project: Project) -> None:
     is_here = git.branch() == found.branch and git.commit_of(found.commit) is not None
     if not (found.has_moved(git) or (is_here and git.head() == found.head)):
         reversal.over(path)
-        project.say(f"Taking back {found.what} was interrupted, and the branch has moved: nothing was taken back.")
+        project.say(f"The undo of {found.what} was interrupted, and the branch has moved. Nothing was undone.")
         return
-    project.say(f"Taking back {found.what} was interrupted; completing it.")
+    project.say(f"The undo of {found.what} was interrupted. Completing the undo.")
     try:
         carry_out(project, found)
     except HarnessError as error:
-        project.say(f"{found.what} was not taken back: {error.message}")
+        project.say(f"{found.what} could not be undone: {error.message}")
 
 
 def _follow(project: Project, found: Reversal) -> None:

@@ -1,1 +1,1 @@
-"""One bounded slice, from its lease to its checkpoint: the worker, its output, its limits, and its fallback."""
+"""One bounded slice, from lease to checkpoint: the worker, its output, its limits, and its fallback."""

@@ -1,15 +1,17 @@
-"""Plans that start each kind of worker, from the command line, the contract and the defaults, in this order.
+"""Plans for starting each kind of worker, from the command line, then the contract, then the defaults.
 
-    codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract says more
+    codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
     kimi-cli (kimi)                         `kimi` in print mode
     claude-code (claude)                    `claude --print`, which reports its usage with its answer
-    local-command (local)                   a shell command
-    KIND:TEXT                               a built-in agent under the supervisor (``agents.registry``)
+    local-command (local)                   shell command
+    KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-Everything else is for people or for OpenClaw itself, and `lth run` refuses it.
-The rate limit of an account holds for every task and harness of the user: there is one clock
-(``kernel/rate_limits.py``). A checkpoint holds the end that the clock had at the refusal; readers ask the clock for
-later changes. A shell command has no account; the end of its limit is only in the checkpoint.
+`lth run` refuses every other worker name, because a person or OpenClaw itself does that work.
+
+An account's rate limit applies to all tasks and all harness processes of the user, so one shared clock stores it
+(``kernel/rate_limits.py``). A checkpoint contains the end of the limit at the time of the refusal; readers ask the
+clock for later changes. A shell command has no account; the end of its limit is only in the checkpoint.
+
 Source: ``longtask.md`` 9, 10.1, 10.4.
 """
 
@@ -48,7 +50,9 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Worker → the member of ``task.json`` that configures it; built-in agents have ``agentWorker``."""
+"""Map from worker name to the member of ``task.json`` that configures the worker; built-in agents use
+``agentWorker``.
+"""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
@@ -66,7 +70,9 @@ class PlanRefused(HarnessError):
 
 
 class Bounds:
-    """Limits of a worker besides its time. ``response_seconds`` limits silence; ``None`` means no limit."""
+    """Cost and context limits of a worker. ``response_seconds`` limits the time without output; ``None`` means no
+    limit.
+    """
 
     __slots__ = ("max_cost_usd", "response_seconds", "window_tokens")
 
@@ -77,10 +83,11 @@ class Bounds:
 
 
 class Plan:
-    """One worker, ready to start.
+    """Command, folder and limits of one worker that is ready to start.
 
-    ``run`` is a shell command, the words of a program, or ``None`` for a built-in agent. ``command`` is shown to
-    people. ``reads_only``: the worker cannot write the checkpoint itself. ``wrapped``: its output is one JSON object.
+    ``run`` is a shell command, the arguments of a program, or ``None`` for a built-in agent. ``command`` is the text
+    shown to people. ``reads_only``: the worker cannot write the checkpoint. ``wrapped``: the worker's output is one
+    JSON object.
     """
 
     __slots__ = (
@@ -101,22 +108,25 @@ class Plan:
 
 
 def normalised(name: str) -> str:
-    """Return the canonical name of a worker; unknown names stay as they are."""
+    """Return the canonical name of a worker; unknown names are returned unchanged, without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
 
 
 def is_runnable(worker: str) -> bool:
-    """Return True if `lth run` can start a worker of this (normalised) name."""
+    """Return True if `lth run` can start a worker with this canonical name."""
     return worker in _PLANNERS or _is_agent(worker)
 
 
 def spends(worker: str) -> bool:
-    """Return True if this (normalised) worker costs money by itself; for a shell command its author is responsible."""
+    """Return True if a worker with this canonical name costs money; a shell command counts as free."""
     return worker.partition(":")[0] not in _FREE
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return why this worker needs a person to fill in the contract before it costs money; ``None`` if it does not."""
+    """Return the fields of ``task.json`` that a person must fill in before this paid worker starts, as a sentence.
+
+    Return ``None`` if nothing is missing or the worker is free.
+    """
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
         return None
@@ -128,16 +138,16 @@ _FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
-    """Return words quoted for a shell: bare if that is safe, else in single quotes."""
+    """Return the words quoted for a shell: unquoted if safe, otherwise in single quotes."""
     return " ".join(
         word if word and _BARE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """Return the plan of one worker (normalised name).
+    """Return the plan for starting one worker, given its canonical name.
 
-    Raise ``PlanRefused`` for a missing or wrong setting. ``ForbiddenFolder`` is raised before the folder is accessed.
+    Raise ``PlanRefused`` for a missing or wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed.
     """
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
@@ -177,7 +187,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Return True if this worker, as configured, cannot write files, including the checkpoint."""
+    """Return True if this worker, as configured, cannot write any file, not even the checkpoint."""
     config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -247,7 +257,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if the registry knows the name as a kind of agent, with or without a text after a colon."""
+    """Return True if the worker name is the kind of a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -282,11 +292,11 @@ _CLIENTS = {
     "claude-code": "agent_harness.agents.claude_code",
     "kimi-cli": "agent_harness.agents.kimi",
 }
-"""Worker → the module that knows the account of its client; loaded on demand."""
+"""Map from worker name to the module that knows the account of its client; the module is loaded on demand."""
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of a (normalised) worker; ``None`` if it has none."""
+    """Return the account of a worker, given its canonical name; ``None`` if the worker has no account."""
     if worker == "local-command":
         return None
     if worker in _CLIENTS:
@@ -303,9 +313,9 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with the current ends of its rate limits, by the clock of accounts.
+    """Return the checkpoint with its rate-limit ends updated from the account clock.
 
-    The checkpoint already contains what the clock knew when it was written. The result is a copy if anything differs.
+    A checkpoint without a rate limit is returned unchanged; otherwise the result is a copy.
     """
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
@@ -324,16 +334,18 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the worker behind the rate limit that blocks a task: the named one, else the one that would run."""
+    """Return the worker whose rate limit blocks the task: the worker named in the blocker, else the preferred
+    worker.
+    """
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
     return named.text("worker") or (source if source in _CLIENTS else normalised(task.policy.preferred or ""))
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new end of the rate limit that blocks a task; ``None`` if the written one holds.
+    """Return the new end of the rate limit that blocks a task; ``None`` if the recorded end still applies.
 
-    The task waits for the first of its workers.
+    The new end is that of the worker whose limit ends first.
     """
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
@@ -346,7 +358,9 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of an account's limit, if the clock changed it after ``observed``; else ``None``."""
+    """Return the end of the worker's rate limit if the account clock has changed since ``observed``, otherwise
+    ``None``.
+    """
     from agent_harness.kernel.rate_limits import LimitClock
 
     seen = moment(observed) or moment(checkpoint.raw.get("updatedAt"))
@@ -358,9 +372,11 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the rate limits of a task: worker, account, end (also in local time), and the command that lifts it.
+    """Return the active rate limits of a task: worker, account, end (also in local time), and the command that lifts
+    the limit.
 
-    ``checkpoint`` is the result of ``told``. The workers are these, those of the contract, and those of the checkpoint.
+    ``checkpoint`` must contain the current ends (see ``told``). The list covers ``workers`` and the workers in the
+    contract and the checkpoint.
     """
     from agent_harness.kernel.rate_limits import LimitClock, clearing
 
@@ -391,7 +407,10 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return why a worker has to wait; ``None`` if it may start. ``checkpoint`` is the result of ``told``."""
+    """Return the rate limit for which a worker has to wait; ``None`` if the worker may start.
+
+    ``checkpoint`` must contain the current rate-limit ends (see ``told``).
+    """
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
     from agent_harness.kernel.rate_limits import LimitClock
@@ -414,7 +433,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Result of preparing a run; without a ``plan`` only the ``answer`` counts."""
+    """Result of preparing a run: the plan and prompt of its worker. Without a ``plan``, only ``answer`` is valid."""
 
     __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 

@@ -1,7 +1,8 @@
-"""Agent slot of a slice: its worker counts with all other agents here, and obeys the throttle of its account.
+"""Agent slot of a slice: its worker counts together with all other agents on this machine, and obeys its account's
+throttle.
 
-The slot is taken once everything needed to start the worker is known. It is released with the slice, or when the
-process dies. A shell command has no account; it counts by its name. Source: ``scale.md`` SC-40, SC-43.
+The slot is taken once everything needed to start the worker is known. The slot is released when the slice or the
+process ends. A shell command has no account; its name is used instead. Source: ``scale.md`` SC-40, SC-43.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SliceSlot:
-    """Slot of the worker of a slice; a context manager."""
+    """Agent slot for the worker of a slice; a context manager that releases the slot."""
 
     def __init__(self, folder: str) -> None:
         self._told = {"project": folder, "item": "lth run"}
@@ -30,7 +31,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Take a slot for this (normalised) worker, after releasing any other; return why none is free."""
+        """Take an agent slot for this worker, after releasing any other slot; return the reason if no slot is free."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -39,7 +40,9 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Take a slot within ``seconds``; return why none is free, at once if it must stop."""
+        """Wait up to ``seconds`` for an agent slot; return the reason if none is free. If ``must_stop`` is true, stop
+        waiting.
+        """
         until = time.monotonic() + seconds
         while why := self.take(worker):
             if must_stop() or time.monotonic() > until:
@@ -50,17 +53,17 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True if a message has said that it waits for a slot."""
+        """True if a message about waiting for a slot was printed."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Print the reason for waiting, each reason once."""
+        """Print the reason for waiting, unless the last printed reason is equal."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why
 
     def release(self) -> None:
-        """Release the slot. Safe to repeat."""
+        """Release the agent slot. Repeated calls are safe."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = None

@@ -1,7 +1,7 @@
-"""Classification of a failure by the worker's output: a class, the source of the refusal, and the wait.
+"""Classification of a failure by the worker's output: class, source of the refusal, and wait. Also `lth classify`.
 
-The phrases are rows of ``kernel.failures`` and the waits are those of ``kernel.retry``, which every protocol reads.
-Also the command `lth classify`. Source: ``longtask.md`` 11.
+The phrases come from ``kernel.failures`` and the waits from ``kernel.retry``, which all protocols use. Source:
+``longtask.md`` 11.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[str, float]] = {
     "success": ("paused", 0.6),
     "unknown": ("needs-human", 0.2),
 }
-"""Class → suggested status, and confidence of the classifier."""
+"""Map from failure class to suggested checkpoint status and the classifier's confidence (0 to 1)."""
 
 ENDED_BY: dict[str, tuple[str, str]] = {
     "permission_denied": (
@@ -46,7 +46,10 @@ ENDED_BY: dict[str, tuple[str, str]] = {
             '["--allowedTools", "Bash,Edit,Write"]; then: lth record DIR --status active --note TEXT'
         ),
     ),
-    "stuck": ("needs-human", "Human review needed: the worker made no progress; say in the next step how to go on."),
+    "stuck": (
+        "needs-human",
+        "Human review needed: the worker made no progress; write in the next step how to continue.",
+    ),
     "budget_exceeded": (
         "needs-human",
         "Decide whether to spend more: raise --max-cost or workerPolicy.maxCostUsd, or make the next step smaller.",
@@ -58,10 +61,10 @@ ENDED_BY: dict[str, tuple[str, str]] = {
         "Resume the same slice; the worker exceeded the limits of workerPolicy.sandbox.",
     ),
 }
-"""Monitor that ended a worker → status and next step of the checkpoint."""
+"""Map from the monitor that ended a worker to the checkpoint's status and next step."""
 
 NO_TIME_CONFIDENCE = 0.78
-"""Confidence for a rate limit without an end."""
+"""Classifier confidence (0 to 1) for a rate limit without an end time."""
 
 _ROWS: tuple[failures.Row, ...] = (
     *failures.rows(
@@ -83,7 +86,7 @@ _SOURCES: tuple[tuple[str, str], ...] = (
     ("scheduler", r"\b(?:cron|scheduler)\b"),
     ("external-api", r"\b(?:external api|api request|http request|rest api|graphql)\b"),
 )
-"""Source of the refusal, by the first row whose words occur as whole words."""
+"""Rows of refusal source and pattern; the first row whose pattern matches the text gives the source."""
 
 LONGEST_TEXT = 262_144
 _LONGEST_SUMMARY = 300
@@ -97,9 +100,9 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the classification of the end of a text.
+    """Return the classification of a failure by the end of its output text.
 
-    ``exit_code`` 0 is a success whatever the text says. ``source`` overrides the source that the text names.
+    ``exit_code`` 0 is a success whatever the text says. ``source`` overrides the source found in the text.
     """
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
@@ -119,18 +122,18 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the classification of a worker that the harness ended; its output says nothing about that."""
+    """Return the classification of a worker that a harness monitor ended; the worker's output is not used."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
 
 def source_of(text: str) -> str:
-    """Return the source that the text names; ``manual`` if it names none."""
+    """Return the source of the refusal that the text mentions; ``manual`` if none."""
     return next((name for name, words in _SOURCES if re.search(words, text, re.IGNORECASE)), "manual")
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the line that decided, else the last line, else the class in words."""
+    """Return the line that determined the failure class, else the last line, else the class name."""
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -145,7 +148,7 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth classify``; with ``record``, write checkpoint and log as well."""
+    """Return the answer of ``lth classify``; with ``record``, also update the checkpoint and the log."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)
@@ -179,7 +182,7 @@ def _given_text(options: ClassifyOptions) -> str:
 
 
 def _record(change: CheckpointChange, found: Classification, text: str, session_path: str | None) -> None:
-    """Write a classification into the checkpoint and the log; always replace the next step."""
+    """Write a failure classification to the checkpoint and the log; the next step is always replaced."""
     limited = found.source == "codex-cli" and found.limited
     base = change.layout.root
     items = outcome.session_evidence(change.task, session_path, text, base, change.at) if limited else []

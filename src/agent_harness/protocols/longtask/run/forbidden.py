@@ -1,4 +1,4 @@
-"""Folders in which no worker and no verification may start, however their path is written.
+"""Folders in which no worker and no verification command may start, regardless of how their path is written.
 
 Source: ``longtask.md`` 9.
 """
@@ -18,26 +18,31 @@ if TYPE_CHECKING:
 
 
 ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
-"""Forbidden for every worker. ``P/**`` is P and everything below it; another ``*`` does not match ``/``."""
+"""Folder patterns that are forbidden for every worker. ``P/**`` is P and everything below P; other ``*`` do not match
+``/``.
+"""
 
 
 class ForbiddenFolder(HarnessError):
-    """Error: a worker was to start in a forbidden folder; nothing was started."""
+    """Error: a worker's working directory is forbidden; nothing was started."""
 
     code = "forbidden_folder"
 
 
 def expanded(path: str, base: str) -> str:
-    """Return the absolute path; a leading ``~`` or ``~/`` is the home folder, other paths are relative to ``base``."""
+    """Return a path as an absolute path: a leading ``~`` is the home directory, other paths are relative to
+    ``base``.
+    """
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser("~") + path[1:]
     return _normal(os.path.join(base, path))
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return every pattern for one worker: built-in, the worker's, the policy's, the constraints' and the given ones.
+    """Return every forbidden-folder pattern that applies to one worker.
 
-    ``given``: those of ``--forbidden-cwd-patterns``.
+    The patterns are built in or come from the worker's settings, the worker policy, the constraints, and ``given``, the
+    value of ``--forbidden-cwd-patterns``.
     """
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
     for constraint in task.constraints:
@@ -46,9 +51,9 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern that forbids a folder, as written; ``None`` if none does.
+    """Return the first pattern that forbids the folder, as written; ``None`` if the folder is allowed.
 
-    The path is compared as written and with its links resolved, and so is each pattern.
+    Folder and patterns are compared both as written and with symbolic links resolved.
     """
     if "\0" in cwd:
         raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
@@ -61,19 +66,19 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
 
 def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
-    """Raise ``ForbiddenFolder`` for a folder that a pattern forbids; the folder need not exist."""
+    """Raise ``ForbiddenFolder`` if a pattern forbids the folder; the folder need not exist."""
     if pattern := matched(cwd, forbidden, base):
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 
 
 def _normal(path: str) -> str:
-    """Return the shortest form of a path; two leading slashes, which POSIX keeps, become one."""
+    """Return the normalised path; two leading slashes, which POSIX preserves, become one."""
     short = os.path.normpath(path)
     return short[1:] if short.startswith("//") else short
 
 
 def _resolved(pattern: str) -> str:
-    """Return the pattern with the links in its fixed part resolved."""
+    """Return the pattern with symbolic links resolved in the part before its first ``*``."""
     fixed = pattern.split("*", 1)[0]
     folder = fixed if fixed == pattern else os.path.dirname(fixed)
     return _normal(os.path.realpath(folder) + pattern[len(folder) :]) if "\0" not in pattern else pattern

@@ -1,14 +1,15 @@
-"""Lease of one run, ``.lth.lock``: at most one worker for each task, also after crashes and with other programs.
+"""Lease of one run, ``.lth.lock``: at most one worker per task, even after crashes and with other programs.
 
-    free        nothing is there
-    held        it ends later than now: wait
-    over        it has expired, or its process is known to be gone: retired, then taken
-    begun       empty or torn, since its writer died: over once it is 2 s old, held until then
-    unreadable  it has other content, or cannot be read: over once it is 1860 s old, held until then
+    free         no lease file exists
+    held         the lease ends in the future: wait
+    over         the lease has expired, or its process is known to be dead: remove the lease, then take a new one
+    begun        the lease is empty or torn, since its writer died: held until 2 s old, then over
+    unreadable   the lease has other content or cannot be read: held until 1860 s old, then over
 
-A lease is a file, or a folder with ``lock.json`` inside (another program's form). Every look and every change
-happens under the lock of the task directory, for milliseconds. While the run goes on, a thread renews the lease; one
-that another run took, or that ran out while this process was suspended, is lost for good. Source: ``longtask.md`` 14.
+A lease is a file, or a folder that contains ``lock.json`` (another program's form). The lease is read and changed only
+under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A lease is lost
+permanently if another run took the lease, or if the lease expired while this process was suspended. Source:
+``longtask.md`` 14.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease of another run: its known data, and the seconds until the next look."""
+    """Lease of another run: its known data, and the seconds to wait before the next check."""
 
     __slots__ = ("info", "wait_seconds")
 
@@ -55,7 +56,7 @@ class Held:
 
 
 class _Found:
-    """Lease file as found."""
+    """Lease file as found on disk: content, file identity, data, and remaining seconds."""
 
     __slots__ = ("content", "held", "identity", "info")
 
@@ -67,7 +68,7 @@ class _Found:
 
 
 class RunLease:
-    """One lease; a context manager once it is acquired. ``now`` is fixed in tests."""
+    """Lease of one run; a context manager once acquired. Tests pass a fixed ``now``."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Take the lease; return ``None`` on success, else the lease of the other run."""
+        """Take the lease for this run; return ``None`` on success, otherwise the other run's lease."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -109,12 +110,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Start to renew the lease, three times in its lifetime, until ``release``."""
+        """Start a thread that renews the lease, three times per lifetime, until ``release``."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease, if this run still has it. Safe to repeat."""
+        """Release the lease if this run is still its owner. Repeated calls are safe."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -138,7 +139,10 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease; return False, with the reason in ``lost``, if another run has it."""
+        """Extend the lease; return False, with the reason in ``lost``, if another run has taken the lease.
+
+        Return True also if the file cannot be written but the lease has not expired yet.
+        """
         try:
             with self._directory():
                 if not self.check():
@@ -151,13 +155,13 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still has the lease. Call it under the directory lock, before any write."""
+        """Return True if this run still owns the lease. Call this method under the directory lock, before any write."""
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease has not expired; read no file."""
+        """Return True if the lease is not lost and has not expired; no file is read."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -199,7 +203,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Create the lease with its content; return False if a file is there."""
+        """Create the lease file with its content; return False if a file already exists."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -209,7 +213,7 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease; return False, with nothing changed, if it is not the one examined."""
+        """Remove an expired lease; return False, with nothing changed, if the file is no longer the examined lease."""
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -233,14 +237,14 @@ class RunLease:
         return f"{self.layout.lock}.{self.token}.{kind}"
 
     def _sweep(self) -> None:
-        """Remove files that killed runs left beside the lease; the lock keeps other runs out."""
+        """Remove files that killed runs left next to the lease. The caller holds the directory lock."""
         for name in os.listdir(self.layout.root):
             if name.startswith(".lth.lock.") and (name.endswith((".new", ".old")) or ".tmp." in name):
                 _remove(os.path.join(self.layout.root, name))
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the present lease, and the seconds for which it holds; ``None`` if there is none."""
+    """Return the current lease and the seconds until other runs may take the lease; ``None`` if there is no lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -258,15 +262,15 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
     over_at = clock.moment(changed_at) + timedelta(seconds=patience)
     unreadable: JsonObject = {
         "path": layout.lock,
-        "message": "the lock cannot be read; it counts as expired once it is old",
+        "message": "the lock cannot be read; it counts as held until it is old",
     }
     return _Found(content, identity, unreadable, seconds_until(over_at, now))
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return content, identity and time of change of a lease in either form; an empty folder is an empty lease.
+    """Return content, file identity and time of change of a lease, whether a file or a folder.
 
-    The content is ``None`` if it cannot be read.
+    An empty folder is an empty lease. The content is ``None`` if unreadable.
     """
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path

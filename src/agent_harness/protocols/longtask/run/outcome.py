@@ -1,10 +1,10 @@
-"""Effect of a worker's end on the checkpoint: rules over one change, each with its events.
+"""Effect of a worker's end on the checkpoint: rules that edit one change and add its events.
 
-    exit 0, nothing written     paused, for review
-    exit 0, checkpoint written  kept as it is; a claim of `done` only when it is verified
-    failed                      the class of the failure decides
-    interrupted                 the output is kept, the state stays
-    checkpoint damaged          kept aside, the one before the run restored, a person asked
+    exit 0, nothing written      paused, for review
+    exit 0, checkpoint written   checkpoint kept; a claim of `done` is kept only when verified
+    failed                       the failure class decides
+    interrupted                  output kept, state unchanged
+    checkpoint damaged           damaged file kept as evidence, earlier checkpoint restored, status `needs-human`
 
 Source: ``longtask.md`` 10.3, 10.4, 11.
 """
@@ -39,9 +39,9 @@ NEXT_STEPS: dict[str, str] = {
     "test_failure": "Inspect the failing test and fix the smallest slice that makes it pass.",
     "missing_context": "Supply the missing file, path or context, then resume the same slice.",
     "success": "Review the output and decide the next bounded step.",
-    "unknown": "Human review needed: read the worker output and decide how to go on.",
+    "unknown": "Human review needed: read the worker output and decide how to continue.",
 }
-"""Next step of the checkpoint, if the worker did not write one."""
+"""Next step of the checkpoint for each failure class, if the worker did not write a next step."""
 
 _AUTHORED = (
     "status",
@@ -59,12 +59,12 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if progress was written into the checkpoint in between; absent and empty members are equal."""
+    """Return True if progress members differ between two checkpoints; missing and empty members count as equal."""
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
 def output_item(ran: Ran, path: str) -> JsonObject:
-    """Return the evidence item of a worker's output file; a failure has its exit code."""
+    """Return the evidence item for a worker's output file; the item contains the exit code if the worker failed."""
     item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
 
@@ -75,7 +75,10 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after exit 0; return True if the worker wrote it. A claim of `done` was verified before."""
+    """Update the checkpoint after a worker's exit 0; return True if the worker wrote progress to the checkpoint.
+
+    The caller has already verified any claim of `done`.
+    """
     raw, worker = change.checkpoint.raw, ran.plan.worker
     kept = authored(before, change.checkpoint)
     evidence.add(change, *items)
@@ -93,18 +96,21 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """End a task whose criteria hold: `done`, or `needs-human` while ``manual`` ones wait for a person.
+    """End a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria still need a person's
+    decision.
 
-    No further slice could add anything, and a worker that may not write the checkpoint can never say so itself.
+    The worker need not claim `done`: no further slice could add anything, and a read-only worker cannot write the
+    checkpoint.
     """
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
     raw["blockedUntil"] = raw["blocker"] = None
-    raw["nextStep"] = "Nothing is left to do: every success criterion holds."
+    raw["nextStep"] = "Nothing is left to do: every success criterion is met."
     if manual:
         raw["nextStep"] = (
-            f"All that a command decides holds. Look at the result, then for each of {', '.join(manual)}: lth evidence "
-            "DIR --type review-note --criterion-id ID --status passed --summary TEXT; and: lth record DIR --status done"
+            f"Every criterion that a command decides is met. Review the result, then for each of {', '.join(manual)}: "
+            "lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT; "
+            "and: lth record DIR --status done"
         )
     change.touch()
     reason = MANUAL_LEFT if manual else records.VERIFIED
@@ -112,7 +118,10 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Ask a person whether a task is done on which nothing changed, and whose criteria ``named`` held before."""
+    """Set the status `needs-human` and ask whether the task is done.
+
+    Nothing was changed, and the commands of the criteria in ``named`` already passed before the work.
+    """
     import shlex
 
     from agent_harness.verification.grade import ASKS_IF_DONE
@@ -140,9 +149,10 @@ def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) 
 def withdraw_claim(
     change: CheckpointChange, worker: str | None, unmet: list[str], weak: list[str] | None = None
 ) -> None:
-    """Withdraw an unproven claim of `done`: the task goes on, and the next step names what is missing.
+    """Withdraw an unproven claim of `done`: the task becomes `paused`, and the next step lists the unmet criteria.
 
-    ``worker`` is ``None`` for a claim that an earlier run left behind; ``weak``: why commands that pass prove nothing.
+    ``worker`` is ``None`` for a claim left by an earlier run. ``weak`` contains the reasons why passing commands prove
+    nothing.
     """
     raw = change.checkpoint.raw
     raw["status"] = "paused"
@@ -158,7 +168,7 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Ask a person about a checkpoint that the worker damaged; the one before the run is restored."""
+    """Set the status `needs-human` because the worker damaged the checkpoint; the earlier checkpoint is restored."""
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -176,7 +186,7 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
 
 
 def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
-    """Add the output of an interrupted run as evidence; the state stays as it is."""
+    """Add the output of an interrupted run to the evidence; the task's status stays unchanged."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
 
@@ -195,10 +205,11 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Write status, blocker and next step after a classified failure, and its events.
+    """Write status, blocker, next step and events for a classified failure.
 
-    ``before`` is the checkpoint before the run. A next step that the worker wrote since then stays; without ``before``
-    it is always replaced. ``until`` is an earlier end of the wait; ``next_step`` replaces the next step of the class.
+    ``before`` is the checkpoint before the run. If the worker wrote a new next step during the run, that step is kept.
+    If ``before`` is ``None``, the next step is always replaced. ``until`` is an earlier end of the wait. ``next_step``
+    overrides the next step of the failure class.
     """
     raw, name = change.checkpoint.raw, found.name
     status = found.status
@@ -228,7 +239,7 @@ def event_of_class(
     blocker: JsonObject | None,
     text: str,
 ) -> None:
-    """Add the event `rate_limited` or `failure_classified`."""
+    """Add the event `rate_limited` or `failure_classified` for a classified failure."""
     limited = found.limited
     change.event(
         "rate_limited" if limited else "failure_classified",
@@ -243,7 +254,7 @@ def event_of_class(
 
 
 def note_of(text: str) -> str:
-    """Return the first 500 characters of a text, redacted."""
+    """Return the first 500 characters of a text, with secrets masked."""
     from agent_harness.kernel.redact import redact
 
     text = redact(text[: 8 * _LONGEST_NOTE])
@@ -251,7 +262,7 @@ def note_of(text: str) -> str:
 
 
 def cool_down(change: CheckpointChange, worker: str, found: Classification, items: list[JsonObject]) -> None:
-    """Record the end of a worker's rate limit."""
+    """Record a worker's rate limit in the checkpoint."""
     cooldowns = change.checkpoint.section("workerCooldowns").raw
     cooldown = {
         "type": "rate_limit",
@@ -268,7 +279,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the workers' cooldowns; ``None`` if there is none."""
+    """Return the earliest end of the workers' cooldowns as text; ``None`` if no worker has a cooldown."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -296,7 +307,7 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the evidence item of the Codex session behind a rate limit; empty if it is not found."""
+    """Return the evidence item for the Codex session that was rate-limited; empty if no session file is found."""
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -311,7 +322,7 @@ def _seconds(timestamp: str | None) -> float | None:
 
 
 class Classification:
-    """Class of a failure, its source, and the end of the wait."""
+    """Classification of a failure: its class, its source, and the end of the wait."""
 
     __slots__ = (
         *("blocked_until", "confidence", "fallback_wait_seconds", "name", "retry_after_seconds", "source", "status"),
@@ -331,11 +342,11 @@ class Classification:
 
     @property
     def limited(self) -> bool:
-        """True for a rate limit."""
+        """True if the failure is a rate limit."""
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer of ``lth classify``, in order."""
+        """Return the classification as the answer of ``lth classify``, with its members in order."""
         return {
             "class": self.name,
             "source": self.source,
@@ -349,12 +360,16 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the end of the limit that the provider gave, if it is too late to wait for; else nothing."""
+        """Return the rate-limit end that the provider gave if that end is too late to wait for, else an empty
+        object.
+        """
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one worker. ``stopped``: ended together with the run; ``ended_by``: the monitor that ended it."""
+    """Result of one worker. ``stopped``: the worker was ended together with the run. ``ended_by``: the monitor that
+    ended the worker.
+    """
 
     __slots__ = (
         *("course", "ended_by", "error", "exit_code", "finished_at", "plan", "started_at"),
@@ -386,10 +401,10 @@ _EARLIER_SECONDS, _LATER_SECONDS = 5.0, 60.0
 def session_file(
     named: str | None, text: str, base: str, *, began: float | None = None, ended: float | None = None
 ) -> str | None:
-    """Return the path of a session file, or ``None``.
+    """Return the path of a Codex session file, or ``None``.
 
-    ``named`` is used as it is, with ``~`` expanded. ``began`` and ``ended`` (seconds since 1970) limit the search of
-    Codex's own folders; without them the newest session is used.
+    ``named`` is returned unchecked, with ``~`` expanded. Otherwise a path that the text mentions is used, then the
+    newest session in Codex's own folders. ``began`` and ``ended`` (seconds since 1970) limit the time of this session.
     """
     if named:
         return expanded(named, base) if named.startswith("~") else named

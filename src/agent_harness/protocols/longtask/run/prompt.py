@@ -1,7 +1,7 @@
 """Prompt of one bounded slice: the contents of contract and checkpoint as plain text.
 
-The anchors (``Continue exactly one bounded slice.``, ``Task directory:``, ``Next step:`` …) are part of the contract.
-Source: ``longtask.md`` 7.
+The anchors (``Continue exactly one bounded slice.``, ``Task directory:``, ``Next step:`` …) are a fixed part of the
+prompt. Source: ``longtask.md`` 7.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return the prompt of one worker; empty sections are omitted, and a blank line separates the others.
+    """Return a worker's prompt; empty sections are omitted, and a blank line separates the others.
 
-    ``reads_only`` is for a worker that cannot write the checkpoint itself; ``None`` uses the preferred worker's
-    setting.
+    ``reads_only`` is True for a worker that cannot write the checkpoint. ``None`` uses the preferred worker's setting.
     """
     if reads_only is None:
         reads_only = _preferred_reads_only(task)

@@ -1,8 +1,8 @@
-"""`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which any worker can go on.
+"""`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which any worker can continue.
 
-    lease -> decide -> plan -> slot -> worker -> output file -> checkpoint -> log -> lease given back
+    lease -> decide -> plan -> slot -> worker -> output file -> checkpoint -> log -> lease released
 
-Whatever is wrong before the worker starts leaves no trace. Source: ``longtask.md`` 10.
+An error before the worker starts leaves no trace. Source: ``longtask.md`` 10.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
 
 
 SLOT_SECONDS = 60
-"""Wait before a slice without a free slot is tried again."""
+"""Wait in seconds before a slice is tried again that found no free agent slot."""
 STOPPING = "lth: stopping within seconds: the worker's output is kept, and the checkpoint stays valid."
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice; return the answer of ``lth run`` and its exit status, which is that of a failed worker."""
+    """Run one slice; return the answer of ``lth run`` and its exit status. If the worker failed, the status is the
+    worker's.
+    """
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
     if options.dry_run:
@@ -92,7 +94,7 @@ def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
 def _warn_of_stranger(allowed: list[str], worker: str | None) -> None:
     listed = [adapters.normalised(each) for each in allowed]
     if worker and listed and adapters.normalised(worker) not in listed:
-        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because --worker names it")
+        log.warn(f"{worker} is not in workerPolicy.allowed ({', '.join(listed)}); it runs because of --worker")
 
 
 def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
@@ -113,9 +115,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run, its worker with a slot; wait for one, if allowed, while keeping the lease.
+    """Return the prepared run after its worker has an agent slot. If allowed, wait for a slot while keeping the lease.
 
-    Nothing is written while it waits. If told to stop, return the answer of a wait.
+    Nothing is written during the wait. If the run must stop, return the answer of a wait.
     """
     from contextlib import ExitStack
 
@@ -147,9 +149,10 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide, choose and plan the worker, and take its slot, in one change that an error drops as a whole.
+    """Decide whether to run, plan the worker, and take its agent slot, as one change that an error discards completely.
 
-    Without a slot this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and ``may_wait``.
+    If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
+    ``may_wait`` is true.
     """
     dry_run = agent_slot is None
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
@@ -170,7 +173,7 @@ def prepare(
         return Prepared(_ask_to_fill_in(change, requested, fields), change.task)
     if agent_slot and (why := agent_slot.take(worker)):
         if may_wait:
-            raise NoRoom(why, hint="lth run later", account=adapters.account_of(worker) or worker, until=None)
+            raise NoRoom(why, hint="run lth run later", account=adapters.account_of(worker) or worker, until=None)
         return Prepared(_wait_for_slot(change, requested, worker, why), change.task)
     prepared.prompt = prompt.prompt(change.layout, change.task, change.checkpoint, reads_only=prepared.plan.reads_only)
     chosen: JsonObject = {"requestedWorker": requested}
@@ -199,7 +202,7 @@ def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) ->
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the expired cooldowns."""
+    """Remove the expired cooldowns from the checkpoint."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -215,7 +218,7 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested worker, the one that runs (if any), its fallback, and the requested one's cooldown."""
+    """Return the requested worker, the worker to run (if any), its fallback, and the requested worker's cooldown."""
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -230,14 +233,14 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 
 
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
-    """Log and return the answer if a paid worker meets a contract that still has template text."""
+    """Log and return the answer for a paid worker when the contract still contains template text."""
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
     return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log and return the answer if no agent slot is free; the scheduler tries again."""
+    """Log and return the run's answer if no agent slot is free; the scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
@@ -253,7 +256,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log and return the answer if all usable workers are rate-limited: wait for the first to be ready."""
+    """Log and return the run's answer if all usable workers are rate-limited: wait for the earliest end."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

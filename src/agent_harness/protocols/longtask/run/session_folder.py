@@ -1,14 +1,15 @@
-"""Files of one worker's session beside its output file: transcript, recording, and the rescue point before it.
+"""Files of one worker session, next to its output file: transcript, recording, and the rescue point taken before the
+session.
 
     sessions/STAMP/
-      transcript.txt            what it said and did, and what the harness did; redacted
-      recording.cassette.jsonl  the same for ``lth run --worker replay:FILE``
-      rescue.json               the snapshot of the working copy, if it is a git repository
+      transcript.txt             words and actions of the worker and the harness; secrets masked
+      recording.cassette.jsonl   the same session for ``lth run --worker replay:FILE``
+      rescue.json                snapshot of the working copy, if it is a git repository
 
-STAMP is the moment at which the session began. The newest 30 stay. The snapshot is a git object under the private ref
-``refs/harness/slices/TASK/STAMP``. It never contains the task's own files, even if they are in the same repository.
-Workers can write to the folder of the record, so that it is trusted only if the ref agrees with it.
-Source: ``longtask.md`` 10.2.
+STAMP is the start time of the session. The newest 30 sessions are kept. The snapshot is a git object under the private
+ref ``refs/harness/slices/TASK/STAMP``. A snapshot never contains the task's own files, even in the same repository.
+Workers can write to this folder, so ``rescue.json`` is trusted only if the ref agrees with it. Source: ``longtask.md``
+10.2.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RECORDING, TRANSCRIPT = "recording.cassette.jsonl", "transcript.txt"
 
 
 class SessionFolder:
-    """Folder of one session."""
+    """Folder for the files of one worker session."""
 
     def __init__(self, path: str, point: RescuePoint | None) -> None:
         self.path = path
@@ -47,19 +48,20 @@ class SessionFolder:
 
     @property
     def transcript(self) -> str:
-        """Path of its transcript."""
+        """Path of the session's transcript."""
         return os.path.join(self.path, TRANSCRIPT)
 
     def recording(self) -> Recording:
-        """Return its recording; with the changes of files if there is a rescue point."""
+        """Return the session's recording; if a rescue point exists, the recording includes file changes."""
         path, point = Path(self.path, RECORDING), self.point
         return Recording(path, point.git, point.tree_now) if point else Recording(path)
 
 
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
-    """Create a session folder, save the working copy as a rescue point, and remove the oldest folders.
+    """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
 
-    Raise ``OutsideTask`` if it would lie outside the task. If the working copy cannot be saved, warn and go on.
+    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, warn and
+    continue.
     """
     path = made(layout, at)
     _forget_oldest(layout)
@@ -73,7 +75,7 @@ def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: st
 
 
 def made(layout: LongTaskLayout, at: str) -> str:
-    """Create an empty session folder; return its path."""
+    """Create an empty session folder and return its path."""
     start = layout.inside(layout.relative(os.path.join(layout.sessions, file_stamp(at))), "sessions")
     for path in store.names(start):
         try:
@@ -101,7 +103,7 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """One snapshot, and its place. ``name`` is the name of its session's folder."""
+    """Snapshot of a working copy, with its repository. ``name`` is the name of the session's folder."""
 
     name: str
     folder: str  # of the session
@@ -113,12 +115,12 @@ class RescuePoint:
     snapshot: Snapshot
 
     def as_record(self) -> JsonObject:
-        """Return the members of the JSON record."""
+        """Return the JSON record of a rescue point."""
         place = {"at": self.at, "worker": self.worker, "why": self.why, "top": os.fspath(self.git.top())}
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return a commit of the present worktree; no ref names it any more."""
+        """Return a new commit of the current worktree; no ref points to this commit."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -126,7 +128,7 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder; ``None`` outside of git, or without git."""
+    """Return the git worktree that contains a folder; ``None`` outside git or if git is not installed."""
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -137,9 +139,9 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd``; return ``None`` outside of git. The user's files do not change.
+    """Save the worktree that contains ``cwd`` as a rescue point; return ``None`` outside git. User files do not change.
 
-    Raise ``UnsafeTree`` if a git operation is in progress there.
+    Raise ``UnsafeTree`` if a git operation is in progress in the worktree.
     """
     git = repository_of(cwd)
     if git is None:
@@ -158,7 +160,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit of the present worktree without the task's own files; no ref names it afterwards."""
+    """Yield a commit of the current worktree without the task's own files; afterwards no ref points to this commit."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -167,13 +169,13 @@ def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
 
 
 def rescue_points(layout: LongTaskLayout) -> list[RescuePoint]:
-    """Return every usable rescue point of the task, newest first."""
+    """Return the task's rescue points that can be restored, newest first."""
     names = sorted(os.listdir(layout.sessions), reverse=True) if os.path.isdir(layout.sessions) else []
     return [found for name in names if (found := _read_point(layout, name)) is not None]
 
 
 def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
-    """Return the rescue point of that name. Raise ``UnsafeTree`` if there is none."""
+    """Return the rescue point with the given name. Raise ``UnsafeTree`` if there is none."""
     found = next((each for each in rescue_points(layout) if each.name == name), None)
     if found is None:
         raise UnsafeTree(f"No rescue point named {name}", hint=f"lth rescue {layout.root}")
@@ -181,7 +183,7 @@ def find_point(layout: LongTaskLayout, name: str) -> RescuePoint:
 
 
 def let_go(folder: str) -> None:
-    """Delete the ref of a session's rescue point, so that git may collect its objects."""
+    """Delete the ref of a session's rescue point, so that git can garbage-collect the snapshot."""
     try:
         record = files.read_json(os.path.join(folder, FILE), exact=False)
         made = Snapshot.from_record(record.get("snapshot") or {})
@@ -207,7 +209,9 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return the task's own files as patterns relative to the worktree; none if the task lies elsewhere."""
+    """Return path patterns of the task's own files, relative to the worktree; empty if the task is outside the
+    worktree.
+    """
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
         return ()
@@ -219,7 +223,7 @@ def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
 
 
 def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth rescue``: every rescue point, or the one that is shown or restored."""
+    """Return the answer of ``lth rescue``: a list of rescue points, or the result of showing or restoring one."""
     if options.restore:
         return restore(layout, options.restore), 0
     if options.show:
@@ -229,7 +233,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point: the ``files`` that differ from it now, and the ``commits`` made since."""
+    """Return one rescue point, the ``files`` that have changed since, and the ``commits`` made since."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -238,9 +242,10 @@ def show(layout: LongTaskLayout, name: str) -> JsonObject:
 
 
 def restore(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Restore files, index, branch and HEAD of a rescue point; ``undo`` names the point of the state before.
+    """Restore files, index, branch and HEAD from a rescue point.
 
-    Raise ``Busy`` while a run holds the lease. Raise ``UnsafeTree``, with nothing touched, during a git operation.
+    In the result, ``undo`` is the name of a new rescue point with the state before the restore. Raise ``Busy`` while a
+    run holds the lease. Raise ``UnsafeTree``, with nothing changed, during a git operation.
     """
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())

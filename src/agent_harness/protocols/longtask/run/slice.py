@@ -1,4 +1,4 @@
-"""One running slice: the changes of the checkpoint after its worker has ended, while the lease is held.
+"""One running slice: changes to the checkpoint after its worker has ended, while the run holds the lease.
 
 Also the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
 """
@@ -44,15 +44,15 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Signal that another run may have the task, so that this run must not write the checkpoint."""
+    """Raised if another run may own the task, so that this run must not write the checkpoint."""
 
 
 class _Claimed(Exception):
-    """Signal that the checkpoint says `done` and was not verified in its present form."""
+    """Raised if the checkpoint says `done` and its current content was not verified."""
 
 
 class Slice:
-    """Results of one slice; its workers run through the engine, each as a ``work.SliceWork``."""
+    """One slice: records the results of its workers. Each worker runs through the engine as a ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Slice:
         self._verdicts: dict[str, ClaimVerdict] = {}  # by the text of the verified checkpoint
 
     def must_stop(self) -> bool:
-        """Return True after a signal, or if the lease has expired."""
+        """Return True if a signal arrived or the lease has expired."""
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """Write the output of an ended worker to a file of the task; return its result."""
+        """Save the output of an ended worker in a file of the task; return the worker's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -94,13 +94,16 @@ class Slice:
             raise
 
     def classify(self, attempt: WorkerResult) -> None:
-        """Classify the failure of a worker."""
+        """Classify the failure of an ended worker."""
         attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
 
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint, with the events of the ended workers; ``LeaseGone`` drops it as a whole."""
+        """Change the checkpoint and add the events of the ended workers; return the result of ``act``.
+
+        If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely.
+        """
 
         def owned(change: CheckpointChange) -> T:
             if not self.lock.check():
@@ -120,10 +123,10 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if it says `done`, or if the open task has decidable criteria.
+        """Return the checkpoint as text if it says `done`, or if the open task has a criterion that can be decided now.
 
-        A criterion is decidable if a command or an output decides it, or if there is evidence about it. Return ``None``
-        otherwise, and if the checkpoint does not load.
+        A criterion can be decided by a command or an output, or if there is evidence about the criterion. Otherwise, or
+        if the checkpoint does not load, return ``None``.
         """
         try:
             task, checkpoint = self.store.load()
@@ -138,10 +141,10 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record exit 0: the worker's checkpoint stays, a claim of `done` only if it is verified.
+        """Record a worker's exit 0: the worker's checkpoint is kept, and a claim of `done` only if verified.
 
-        ``verified``: reports by the text of the checkpoint. Return members for the answer, including ``status``, and
-        the exit status.
+        ``verified`` maps checkpoint texts to verification reports. Return the answer's members, including ``status``,
+        and the exit status.
         """
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
@@ -185,7 +188,7 @@ class Slice:
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """Return the report on a checkpoint, with the worker's output as evidence; take no lock."""
+        """Return the verification report on a checkpoint, with the worker's output as evidence; no lock is taken."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         task = self.prepared.task
@@ -201,14 +204,14 @@ class Slice:
     def _line(
         self, attempt: WorkerResult, report: JsonObject | None, *, claimed: bool, code: str = "not_verified"
     ) -> ClaimVerdict:
-        """Return the verdict for the ledger on this worker's claim."""
+        """Return the ledger's verdict on the claim of this worker."""
         task = self.prepared.task
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record a classified failure: status, blocker and next step; return members for the answer.
+        """Record a classified failure (status, blocker and next step); return the answer's members.
 
-        ``earliest``: a rate limit lasts only until the first of the workers may go on.
+        If ``earliest`` is true, a rate limit lasts only until the first worker may run again.
         """
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
@@ -242,7 +245,7 @@ class Slice:
         return members
 
     def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
-        """Record a worker that a signal stopped: keep output and progress, withdraw a claim of `done`."""
+        """Record a worker that a signal stopped: keep its output and progress, and withdraw its claim of `done`."""
         if change.damaged:
             outcome.ask_about_damage(change, attempt.worker)
         outcome.keep_output(change, attempt.worker, attempt.items)
@@ -252,17 +255,19 @@ class Slice:
         return change.checkpoint.status
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record a worker that a signal stopped; return the status."""
+        """Record a worker that a signal stopped; return the task's status."""
         return self.change(lambda change: self._cut_short(change, attempt), attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log the end of a run that lost its lease, and leave the checkpoint to the run that has it."""
+        """Log the end of a run that lost its lease; return its answer. The checkpoint is left to the run that owns the
+        lease.
+        """
         self._log(attempt.event(reason="lease lost"))
-        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was left alone")
+        log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run with one worker."""
+        """Return the answer of a run that used one worker."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -271,7 +276,9 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return git's status of the working copy, with two seconds for each call; empty if git fails."""
+    """Return lines with the working copy's last commit and git status; empty if git fails or takes more than two
+    seconds.
+    """
     if not task.repo_path:
         return []
     root = forbidden.expanded(task.repo_path, layout.root)
@@ -289,16 +296,16 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
     except (HarnessError, OSError):
         return []
     more = [f"    … and {len(changed) - _MOST_PATHS} more"] if len(changed) > _MOST_PATHS else []
-    shown = [f"    {line}" for line in changed[:_MOST_PATHS]] or ["    (nothing is changed)"]
+    shown = [f"    {line}" for line in changed[:_MOST_PATHS]] or ["    (no changes)"]
     return [f"Last commit: {redact(last) or 'none'}", "git status --short:", *shown, *more]
 
 
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add the handoff note, its evidence and its event to a change; return the note's path.
+    """Add a handoff note with its evidence and event to a change; return the note's path.
 
-    ``workers``: the requested worker, the last one that ran, and the fallback.
+    ``workers`` are the requested worker, the last worker that ran, and the fallback.
     """
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)
@@ -321,7 +328,7 @@ def _handoff(
         f"Objective: {task.objective}",
         f"Status: {checkpoint.status}",
         f"Blocker: {said[0]} from {said[1]} - {said[2]}",
-        f"Blocked until: {checkpoint.blocked_until or 'not said'}",
+        f"Blocked until: {checkpoint.blocked_until or 'unknown'}",
         f"Requested worker: {requested}",
         f"Worker: {worker}",
         f"Fallback: {fallback or 'none'}",

@@ -1,8 +1,8 @@
-"""One worker of a slice: the agent behind it, and its result.
+"""One worker of a slice: the agent that does the work, and the worker's result.
 
-The agent is a client's command line, a shell command, or a built-in agent. A worker that cannot be started counts as
-failed at once: 127 without its program, 126 for any other reason. The result has exit status, output, usage, output
-file, and the event and answer for it. Source: ``longtask.md`` 9, 10.2, 10.4.
+The agent is a client's command line, a shell command, or a built-in agent. A worker that cannot be started has failed:
+its exit status is 127 if its program is missing, otherwise 126. The result contains exit status, output, usage, output
+file, event and answer. Source: ``longtask.md`` 9, 10.2, 10.4.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent of a plan; output of a command line goes to ``printed``.
+    """Return the agent of a plan; a command line's output goes to ``printed``.
 
-    ``refusal`` reads a provider's refusal from a client's output; a shell command has none.
+    ``refusal`` detects a provider's refusal in a client's output. A shell command has no account, so its output is not
+    checked.
     """
     if plan.run is None:
         return registry.from_spec(plan.worker, source="--worker")
@@ -59,7 +60,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Wrapper of an agent; ``failure`` holds exit status and reason if it could not be started."""
+    """Agent that reports a failed start as a turn: ``failure`` then contains the exit status and the reason."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -71,11 +72,11 @@ class Startable(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the agent."""
+        """Account of the wrapped agent."""
         return self._agent.account
 
     def start(self, brief: Brief) -> Turn:
-        """Return a running turn, or one that has ended."""
+        """Start the agent and return its turn; if the start fails, return a turn that has already ended."""
         try:
             if not self._must_stop():
                 return self._agent.start(brief)
@@ -90,28 +91,28 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """Turn without a process."""
+    """Turn of an agent that could not be started; the turn has no process."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
 
     @property
     def ended(self) -> bool:
-        """True after the end was returned."""
+        """True after the end event was returned or dropped."""
         return self._end is None
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """``None``: nothing was started."""
+        """``None``, because no process was started."""
         return None
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the end, once."""
+        """Return the end event on the first call, then ``None``."""
         end, self._end = self._end, None
         return end
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Drop the end; there is no process to stop."""
+        """Drop the end event; there is no process to stop."""
         self._end = None
 
 
@@ -120,7 +121,9 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an ended worker; ``prefix`` begins the reason in its event: ``fallback `` or nothing."""
+    """Result of an ended worker. ``prefix`` is the start of the reason in the worker's event: ``fallback `` or
+    empty.
+    """
 
     __slots__ = ("classification", "items", "path", "prefix", "ran", "text")
 
@@ -138,18 +141,18 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of its failure, after ``classify``."""
+        """Class of the worker's failure; available after ``classify``."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
 
     @property
     def limited(self) -> bool:
-        """True if it failed by a rate limit."""
+        """True if the worker failed because of a rate limit."""
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
-        """Classify the failure, and find the session behind a rate limit of Codex."""
+        """Classify the worker's failure; after a rate limit of Codex, also add its session file to the evidence."""
         ran = self.ran
         self.text = failure_text(ran, prompt)
         self.classification = classified(ran, self.text, task)
@@ -159,11 +162,11 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step after a monitor ended the worker; ``None`` if the class of the failure gives it."""
+        """Next step of the checkpoint after a monitor ended the worker; ``None`` if no monitor ended the worker."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
-        """Return the event of its end: its type and its members."""
+        """Return the log event for the worker's end."""
         done = self.ran.exit_code == 0 and reason is None
         return {
             "kind": "worker_completed" if done else "worker_failed",
@@ -177,7 +180,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return the ledger's facts about this worker; the caller adds the verdict."""
+        """Return the facts about this worker for the verdict ledger; the caller adds the verdict."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -195,7 +198,7 @@ class WorkerResult:
         )
 
     def result(self) -> JsonObject:
-        """Return the members of the answer about this worker."""
+        """Return the members of the run's answer that describe this worker."""
         plan = self.ran.plan
         return {
             "worker": plan.worker,
@@ -209,7 +212,9 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the class of a worker's failure, by the monitor that ended it or by its output."""
+    """Return the classification of a worker's failure, from the monitor that ended the worker or from the worker's
+    output.
+    """
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
     if ran.ended_by:
         return classifier.of_monitor(ran.ended_by, ran.error or "", source)
@@ -220,7 +225,7 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """Return the content of ``evidence/worker-output-STAMP.txt``; its labels are part of the contract."""
+    """Return the content of ``evidence/worker-output-STAMP.txt``; other programs rely on its labels."""
     head = [
         f"worker: {ran.plan.worker}",
         f"command: {' '.join(redact(ran.plan.command).splitlines())}",
@@ -234,7 +239,9 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the ends of both streams of a failed worker, without an echo of the prompt, and the error."""
+    """Return the last part of a failed worker's stdout and stderr, without echoed prompt text, and the error
+    message.
+    """
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
 
@@ -250,7 +257,7 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage in a worker's output; ``None`` if it has none, as for Kimi and shell commands."""
+    """Return the usage printed by a worker; ``None`` if none is printed, as for Kimi and shell commands."""
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 
@@ -263,7 +270,7 @@ def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
 
 
 def reported_usage(used: Totals) -> JsonObject | None:
-    """Return the usage that an agent reported while it ran; ``None`` if it reported nothing."""
+    """Return the usage that an agent reported during the run; ``None`` if the agent reported no usage."""
     if not used.reported:
         return None
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)

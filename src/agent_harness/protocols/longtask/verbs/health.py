@@ -1,6 +1,6 @@
-"""Readiness check: files, scheduling decision, scheduler, and the programs and folders of the workers.
+"""Readiness check of a task: files, scheduling decision, scheduler, and the programs and folders of the workers.
 
-Nothing is started but `PROGRAM --version`, for three seconds at most. Source: ``longtask.md`` 17.
+The only program started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health``; the exit status is 1 only with ``strict``, if a check fails."""
+    """Return the report of ``lth health`` and its exit status, which is 1 only if ``strict`` is set and a check
+    fails.
+    """
     found = report(layout)
     return found, 1 if strict and found["status"] == "fail" else 0
 
 
 def report(layout: LongTaskLayout) -> JsonObject:
-    """Return the result of each check, and the worst status."""
+    """Return the health report: the result of each check, and the worst status as the overall status."""
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:
@@ -62,7 +64,7 @@ def report(layout: LongTaskLayout) -> JsonObject:
 
 
 def scheduler_of(task: Contract) -> str:
-    """Return the scheduler's canonical name; unknown names stay as they are."""
+    """Return the canonical name of the task's scheduler; unknown names are returned unchanged."""
     if named := task.section("scheduler").text("type"):
         return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"
@@ -75,7 +77,7 @@ def _check(name: str, status: str, message: str, **members: object) -> JsonObjec
 def _checks(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, store: LongTaskStore
 ) -> Iterator[JsonObject]:
-    yield _check("task-contract", "pass", f"{task.id} loads")
+    yield _check("task-contract", "pass", f"{task.id} is valid")
     found = claim.look(layout, task, checkpoint, store.now()).due
     yield _check(
         "run-decision",
@@ -104,7 +106,7 @@ def _checks(
             yield _plan(layout, task, worker)
     sandboxed = preferred == "codex-cli" and adapters.reads_only("codex-cli", task)
     if sandboxed and fallback and fallback != "codex-cli" and adapters.is_runnable(fallback):
-        text = f"codex-cli is read-only, its fallback {fallback} runs without that sandbox"
+        text = f"codex-cli is read-only, but its fallback {fallback} runs without this sandbox"
         yield _check("fallback-sandbox", "warn", text, worker=fallback)
 
 
@@ -122,7 +124,7 @@ def _scheduler(task: Contract) -> JsonObject:
     every = task.section("scheduler").raw.get("every")
     members = {"scheduler": name, "every": every if isinstance(every, str) else None}
     if name in SCHEDULERS:
-        return _check("scheduler-config", "pass", f"{name} wakes the task", **members)
+        return _check("scheduler-config", "pass", f"{name} starts the slices", **members)
     return _check("scheduler-config", "warn", f"unknown scheduler type: {name}", **members)
 
 
@@ -146,13 +148,13 @@ def _program(name: str, program: str) -> JsonObject:
     first = clipped(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
     if done.exit_code:
         return _check(name, "warn", f"{program} --version exited with status {done.exit_code}: {first}")
-    return _check(name, "pass", first or f"{program} is there")
+    return _check(name, "pass", first or f"{program} is installed")
 
 
 def _repository(layout: LongTaskLayout, task: Contract) -> Iterator[JsonObject]:
     if task.repo_path is None:
         if task.text("domain") == "coding":
-            yield _check("repo-context", "warn", "a coding task without context.repoPath")
+            yield _check("repo-context", "warn", "the coding task has no context.repoPath")
         return
     root = forbidden.expanded(task.repo_path, layout.root)
     if not os.path.isdir(root):

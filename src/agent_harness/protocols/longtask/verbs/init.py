@@ -1,4 +1,4 @@
-"""`init`: create a task from a template or copy an example, and keep copies of an older task.
+"""`lth init`: create a task from a template or copy an example, and keep backups of an overwritten task.
 
 Source: ``longtask.md`` 5.
 """
@@ -28,13 +28,13 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """Error: the folder already holds a task; nothing was written."""
+    """Error: the folder already contains a task; nothing was written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create the task; return one line, or its health. Every refusal comes before the first write."""
+    """Create a task; return one line of text, or its health report. All refusals come before the first write."""
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -64,7 +64,7 @@ def _choices(layout: LongTaskLayout, options: InitOptions) -> Choices:
     task_id = id_of(os.path.basename(layout.root))
     choices = Choices(options.template, task_id, scheduler, worker, fallback)
     if options.command and LOCAL not in choices.workers:
-        log.warn(f"{worker} does not take --command, which was ignored; --worker {LOCAL} runs it")
+        log.warn(f"--command was ignored, because the worker {worker} does not use it; use --worker {LOCAL}")
     choices.cwd = options.cwd and forbidden.expanded(options.cwd, os.getcwd())
     choices.command = options.command
     choices.objective, choices.proof = options.objective, options.criterion_command
@@ -87,7 +87,7 @@ def _worker(given: str | None) -> str | None:
     if worker in _NOT_STARTED or adapters.is_runnable(worker):
         return worker
     known = ", ".join([*adapters.CONFIGS, *_NOT_STARTED])
-    raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or an agent of the harness by its kind")
+    raise UsageError(f"Unknown worker: {given}. Expected one of {known}, or the kind of a built-in agent")
 
 
 # ---- new files: path relative to the task -> content
@@ -148,24 +148,26 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Set aside the state of a deleted task that was here before."""
+    """Move the state folder of an earlier, deleted task in this directory aside, and print its new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
-        log.tell(f"lth: an earlier task was here; its state is now in {aside}")
+        log.tell(f"lth: the state of an earlier task in this folder was moved to {aside}")
 
 
 def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
     for kind, other in (("tasklist", "task list"), ("features", "feature project")):
         if project_signs.is_left(layout.root, kind):  # it would hide the task, or be hidden by it
-            raise AlreadyThere(f"A {other} is in {layout.root}", hint="lth init DIR  # in a separate folder below it")
+            raise AlreadyThere(
+                f"{layout.root} already contains a {other}", hint="lth init DIR  # in a separate folder below it"
+            )
     for path in (layout.task, layout.checkpoint):
         if os.path.lexists(path) and not force:
             raise AlreadyThere(f"{path} already exists", hint="--force replaces it and keeps a copy")
 
 
 def _refuse_running(layout: LongTaskLayout) -> None:
-    """Raise ``Busy`` while a run of the task to be replaced goes on."""
+    """Raise ``Busy`` if a run of the task that would be replaced is in progress."""
     if not os.path.lexists(layout.lock):
         return
     from agent_harness.protocols.longtask.run import lease_file
@@ -212,10 +214,10 @@ TEMPLATES: dict[str, dict[str, str]] = {
 }
 
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
-"""Complete tasks that are shipped and copied as they are."""
+"""Names of complete example tasks that are shipped and copied unchanged."""
 
 SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Names of schedulers → canonical name."""
+"""Map from accepted scheduler names to canonical names."""
 
 CONSTRAINT = {
     "id": "bounded-runs",
@@ -223,14 +225,14 @@ CONSTRAINT = {
     "type": "hard",
     "category": "scope",
 }
-"""Constraint of every new contract."""
+"""Constraint that every new contract contains."""
 
 LOCAL = "local-command"
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class Choices:
-    """Checked choices for a new task; only template and worker are always set."""
+    """Validated options for a new task; only ``template`` and ``worker`` are always set."""
 
     def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = template
@@ -252,17 +254,17 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """Preferred worker, then the fallback."""
+        """Worker names of the new task: the preferred worker, then the fallback if there is one."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 
 def id_of(folder: str) -> str:
-    """Return the id of a task from its folder name."""
+    """Return a task id made from the task's folder name."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
 def contract_of(choices: Choices, now: str) -> JsonObject:
-    """Return the contract of a new task."""
+    """Return the contract (``task.json``) of a new task."""
     words = TEMPLATES[choices.template]
     criterion = {
         "id": "verified-outcome",
@@ -301,7 +303,7 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """Return the checkpoint before the first run."""
+    """Return the checkpoint of a new task, before its first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -319,7 +321,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the text of ``harness.md``."""
+    """Return the text of ``harness.md`` for a template."""
     return f"""\
 # Operating rules
 
@@ -355,7 +357,7 @@ def _scheduler_section(choices: Choices) -> JsonObject:
 
 
 def _config_name(worker: str) -> str:
-    """Return the member that configures a worker; empty if the harness never starts it."""
+    """Return the member of ``task.json`` that configures a worker; empty if the harness never starts the worker."""
     if worker in adapters.CONFIGS:
         return adapters.CONFIGS[worker]
     return "agentWorker" if adapters.is_runnable(worker) else ""

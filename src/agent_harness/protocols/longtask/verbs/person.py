@@ -1,12 +1,12 @@
-"""Decisions of a person in a view that shows a task: each is a command of ``lth``, for the state shown.
+"""Decisions that a person makes in a view of a task. Each decision corresponds to an ``lth`` command.
 
     active          lth record DIR --status active [--note TEXT]
     done            lth record DIR --status done
     ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
-    ID fails        the same with --status failed
+    ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
-The view keeps the ``revision``; if task or checkpoint have changed since, nothing is done. Source: ``faces.md``
-F-SRV-4, F-SRV-8.
+The view keeps the shown ``revision`` of the task. If task or checkpoint have changed since, the decision is refused.
+Source: ``faces.md`` F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Possible decisions now, by word; none while the task goes on by itself or is done."""
+    """Decisions about a task that a person can make now, with a description each; empty while the task needs no
+    person.
+    """
 
     __slots__ = ("criteria", "revision", "waits", "words")
 
@@ -39,7 +41,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the choices for the task as it is on disk; ``None`` if it does not load."""
+    """Return the decisions available for the task on disk; ``None`` if the task does not load."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -54,22 +56,22 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
     for each in task.criteria:
         if each.metric == "manual":
             criteria |= {f"{each.id} holds": (each.id, "passed"), f"{each.id} fails": (each.id, "failed")}
-            words[f"{each.id} holds"] = f"you have checked it: {each.description}"
-            words[f"{each.id} fails"] = "you have checked it, and it does not hold"
+            words[f"{each.id} holds"] = f"you have checked this criterion: {each.description}"
+            words[f"{each.id} fails"] = "you have checked this criterion, and it is not met"
     words["done"] = "the task is done; every criterion is checked first"
     return TaskChoices(revision, words, criteria, waits=False)
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out the decision; return the answer of its command.
+    """Carry out a person's decision; return the answer of the corresponding command.
 
-    Raise ``Superseded`` if the task has changed since it was ``shown``, ``UsageError`` if the word is not a choice, and
-    ``Refused`` for a worker of the task.
+    Raise ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not
+    an available decision, and ``Refused`` if the caller is a worker of the task.
     """
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)
     if found is None or found.revision != shown:
-        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
+        raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
     if word not in found.words and not (word == GO_ON and found.waits):
         raise UsageError("Choose one of the answers", hint="lth status .")
     said = text.strip()

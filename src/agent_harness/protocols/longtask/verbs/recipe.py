@@ -1,4 +1,4 @@
-"""OpenClaw job that starts a task: a command to paste, and the same job without a model.
+"""OpenClaw job that starts slices of a task, as a command to paste; also a variant of the job without a model.
 
 Source: ``longtask.md`` 17.
 """
@@ -49,7 +49,7 @@ def recipe(layout: LongTaskLayout, options: RecipeOptions) -> tuple[JsonObject, 
 
 
 def _job(task: Contract, options: RecipeOptions) -> JsonObject:
-    """Return the job's settings: the option, else ``task.scheduler``, else the default."""
+    """Return the OpenClaw job's settings: each from the option, else from ``task.scheduler``, else the default."""
     config = task.section("scheduler")
     own = schema.whole(config.raw.get("timeoutSeconds"), DEFAULT_TIMEOUT_SECONDS)
 
@@ -72,7 +72,9 @@ def _worker(task: Contract, options: RecipeOptions) -> str | None:
 
 
 def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, seconds: int) -> list[str]:
-    """Return the command of the job: a slice if `lth run` can start the worker, else one tick."""
+    """Return the command that the OpenClaw job runs: `lth run` for a worker that `lth run` can start, otherwise `lth
+    tick`.
+    """
     worker = _worker(task, options)
     if worker is None or not adapters.is_runnable(worker):
         return [*program(), "tick", layout.root]
@@ -82,13 +84,13 @@ def _argv(layout: LongTaskLayout, task: Contract, options: RecipeOptions, second
 
 
 def fallback_words(task: Contract, worker: str, named: str | None = None) -> list[str]:
-    """Return the options that name a worker's fallback; none if it has none."""
+    """Return the command-line options that set a worker's fallback; empty if the worker has no fallback."""
     fallback = adapters.normalised(named or task.policy.fallback or "")
     return ["--fallback-worker", fallback] if fallback and fallback != worker else []
 
 
 def program() -> list[str]:
-    """Return the installed `lth` by its absolute path, else this Python with the module."""
+    """Return the command that starts `lth`: its absolute path if installed, otherwise this Python with the module."""
     beside = os.path.join(os.path.dirname(sys.executable or ""), "lth")
     for path in (beside, shutil.which("lth")):
         if path and os.path.isfile(path) and os.access(path, os.X_OK):

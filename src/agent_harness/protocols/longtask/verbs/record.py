@@ -1,4 +1,4 @@
-"""`record` and `evidence`: progress and evidence, written by a person or by the worker itself.
+"""Commands `record` and `evidence`: progress and evidence, written by a person or by the worker itself.
 
 Source: ``longtask.md`` 12.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action of a person in a view instead of a command, and the revision that was shown."""
+    """Action that a person took in a view: who acted, and the task revision that the view showed."""
 
     __slots__ = ("by", "shown")
 
@@ -34,18 +34,20 @@ class ViewAction:
         self.by = by  # for the event
 
     def event(self) -> JsonObject:
-        """Return the member for its events."""
+        """Return the event member that names the person who acted."""
         return {"by": self.by}
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded``, under the lock, if the task has changed since it was shown."""
+    """Raise ``Superseded`` if the task has changed since the view showed the task. The caller holds the lock."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
-        raise Superseded("This has changed in the meantime. Reload the page", hint="lth status .")
+        raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write the given progress. Raise ``VerificationFailed``, with nothing written, for an unproven ``done``."""
+    """Write the given progress to the checkpoint. Raise ``VerificationFailed``, with nothing written, for an unproven
+    ``done``.
+    """
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
     if options.status == "done":  # only written when every criterion holds; verified without the lock
@@ -70,7 +72,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done; it refers to the verdict before."""
+    """Return the verdict on a person's claim that the task is done; the verdict refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -113,7 +115,9 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove cooldowns without an account when a task goes on; the clock has those of accounts."""
+    """Remove the cooldowns of workers without an account when a task continues; the account clock has all other
+    limits.
+    """
     if not change.checkpoint.cooldowns:
         return
     from agent_harness.protocols.longtask.run import adapters
@@ -139,7 +143,10 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Accept ``task.json`` as it is now; report the changed members. Raise ``Refused`` for a worker of the task."""
+    """Accept the current ``task.json``; return a line with the changed members.
+
+    Raise ``Refused`` if the caller is a worker of the task.
+    """
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
     changed = evidence.changed_members(layout, task)
@@ -153,9 +160,9 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record the evidence that the options describe; return it.
+    """Record the evidence item described by the options; return its record.
 
-    Raise ``OutsideTask``, with nothing written, for a manifest outside the task.
+    Raise ``OutsideTask``, with nothing written, if the manifest path is outside the task.
     """
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
@@ -165,13 +172,15 @@ def gather(
         if manual:
             _say_word(layout, answer["taskId"], manual, item)
     elif manual:
-        log.warn(f"recorded, but only a person's evidence counts for: {', '.join(manual)}")
+        log.warn(f"the evidence was recorded, but only a person's evidence counts for: {', '.join(manual)}")
     unknown = _unknown_of(layout, item)
     return ({**answer, "warnings": unknown} if unknown else answer), 0
 
 
 def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return a line for each unknown criterion that an item names, with the known ones."""
+    """Return one line for each unknown criterion that the evidence item refers to; the line lists the known
+    criteria.
+    """
     task, _ = LongTaskStore(layout).load()
     known = [each.id for each in task.criteria]
     named = dict.fromkeys([item.get("criterionId"), *item.get("criteria", ())])
@@ -181,7 +190,7 @@ def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a person's evidence on manual criteria to the ledger."""
+    """Write a person's evidence on manual criteria to the verdict ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -199,7 +208,7 @@ def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: Jso
 
 
 def _manual_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return the manual criteria that an item is about."""
+    """Return the ids of the manual criteria that the evidence item refers to."""
     task, _ = LongTaskStore(layout).load()
     about = records.EvidenceItem(item)
     return [each.id for each in task.criteria if each.metric == "manual" and about.is_about(each.id)]
@@ -225,7 +234,7 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest, inside the task and not one of the harness's own paths."""
+    """Return a free name for the manifest; the name must be inside the task and not one of the harness's own paths."""
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

@@ -1,7 +1,7 @@
-"""``lth schedule``: lines by which cron, or a systemd timer, runs a slice of a task at regular intervals.
+"""``lth schedule``: configuration with which cron or a systemd timer runs slices of a task at regular intervals.
 
-They are only printed; the user installs them. Two slices never run at once: the lease of the task prevents it, and a
-systemd timer does not start before the last slice has ended.
+The configuration is only printed; the user installs it. Two slices never run concurrently, because the task has only
+one lease. A systemd timer also waits until the previous slice has ended.
 
 Source: ``scale.md`` 9.
 """
@@ -29,9 +29,9 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """Return the lines, with instructions as comments; write nothing.
+    """Return the cron or systemd configuration, with instructions as comments; write nothing.
 
-    Raise ``UsageError`` for an unknown form or interval, or if no worker is set that `lth run` can start.
+    Raise ``UsageError`` for an unknown format or interval, or if the task has no worker that `lth run` can start.
     """
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
@@ -57,12 +57,12 @@ def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int
 def _cron(argv: list[str], count: int, unit: str, root: str) -> str:
     whole, form = _BY_CRON[unit]
     if (count >= whole > 1) or whole % count:
-        hint = "a part of an hour or of a day (10m, 2h, 1d), or --print systemd"
-        raise UsageError(f"cron cannot express every {count}{unit}", hint=hint)
+        hint = "use an even fraction of an hour or a day (10m, 2h, 1d), or --print systemd"
+        raise UsageError(f"cron cannot run a command every {count}{unit}", hint=hint)
     place = f"PATH={adapters.quoted(os.environ.get('PATH', os.defpath))}"
     errors = adapters.quoted(os.path.join(root, "cron-errors.log"))
     line = f"{place} {adapters.quoted(*argv)} 2>> {errors} > /dev/null".replace("%", r"\%")
-    told = f"# crontab -e, and add this line; lth status {adapters.quoted(root)} shows how it goes"
+    told = f"# run crontab -e and add this line; lth status {adapters.quoted(root)} shows the progress"
     return f"{told}\n{form.format(n=count)} {line}\n"
 
 
@@ -91,10 +91,12 @@ OnUnitInactiveSec={minutes}min
 WantedBy=timers.target
 
 # then: systemctl --user daemon-reload && systemctl --user enable --now {unit}.timer
-# and, to go on while nobody is logged in: loginctl enable-linger
+# to keep the timer running while nobody is logged in: loginctl enable-linger
 """
 
 
 def _word(text: str) -> str:
-    """Quote a word for systemd, with the characters that it would expand doubled."""
+    """Return the text quoted for a systemd unit, with every ``%`` and ``$`` doubled so that systemd does not expand the
+    text.
+    """
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")

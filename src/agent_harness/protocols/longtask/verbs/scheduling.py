@@ -1,6 +1,7 @@
-"""Scheduling: `validate` and `next` only read; `tick` reopens an expired block and returns the prompt.
+"""Scheduling commands: `validate` and `next` only read; `tick` reopens an expired block and returns the worker's
+prompt.
 
-Nothing is started. Source: ``longtask.md`` 6, 8.
+No worker is started. Source: ``longtask.md`` 6, 8.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """Return the decision; with ``dry-run``, without writing anything."""
+    """Make one scheduling decision; log and return the decision. With ``dry_run``, write nothing."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()
@@ -33,7 +34,10 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """Record the decision; leave an unproven claim of `done` to `run`, and do not repeat it in the answer."""
+    """Record the scheduling decision; return the answer of ``lth tick``.
+
+    An unproven claim of `done` is left for `run` to verify; the answer shows the task as `paused`.
+    """
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
     if seen.due.decision == "run":
@@ -44,7 +48,7 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Log the events of a decision about a checkpoint: the decision, and why nothing runs."""
+    """Add the events of a scheduling decision: the decision, and the reason if no worker runs."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -54,7 +58,7 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Make a task active again whose block has expired; a task that is not blocked stays as it is."""
+    """Set a `blocked` task to `active`; other tasks stay unchanged."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -93,7 +97,7 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return the member ``rateLimits`` of an answer; nothing if no worker of the task, or of these, has to wait."""
+    """Return the answer's member ``rateLimits``; empty if no worker of the task, or in ``workers``, is rate-limited."""
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -105,7 +109,7 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return one line with the task and its next step. Raise ``InvalidTask`` for an invalid task."""
+    """Return one line with the task's id, status and next step. Raise ``InvalidTask`` for an invalid task."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint
@@ -113,7 +117,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the decision by the checkpoint; `done` only if it is proven."""
+    """Return the answer of ``lth next``, the scheduling decision; the decision is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

@@ -1,4 +1,4 @@
-"""Read-only commands: `status`, `ls`, `summary`, `tail`, and the first line of `resume`.
+"""Read-only commands: `status`, `ls`, `summary` and `tail`; and the line that `resume` prints first.
 
 Source: ``longtask.md`` 6, 19.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def status(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return a few lines: checkpoint, decision, blocker, evidence, last event, lease."""
+    """Return the answer of ``lth status`` as text: checkpoint, decision, blocker, evidence, last event and lease."""
     store = LongTaskStore(layout)
     task, held = store.load()
     items, _ = evidence.everything(layout, held)
@@ -54,20 +54,20 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Return the row with the proof of `done`, if it is on record."""
+    """Return the status row with the proof of `done`; empty if no proof is recorded."""
     found = _word(layout, task, checkpoint)
     said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
     return [("proof", said)] if found else []
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the grade of a task that is done, and its basis, if they are on record."""
+    """Return the recorded grade and basis of a task that is `done`; empty if none is recorded."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """Return the rows of the running slice, or of one that ended without a record."""
+    """Return the status rows for the running slice, or for a slice that ended without a record."""
     home = layout.home()
     if home is None:
         return []
@@ -77,7 +77,7 @@ def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
 
 
 def explain(layout: LongTaskLayout) -> None:
-    """Print one line on stderr: what the last run left, the decision and its reason."""
+    """Print the first line of ``lth resume`` on stderr: leftovers of the last run, the decision and its reason."""
     store = LongTaskStore(layout)
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
@@ -125,12 +125,14 @@ def _limit(found: JsonObject) -> str:
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
-    """Return True if a worker is running."""
+    """Return True if a worker of the task is running."""
     return lease_of(store) == "held" and recovery.is_unfinished(events)
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return tokens and cost of the known runs, and the number of unknown ones; a running worker is not counted."""
+    """Return text with the tokens and cost of known runs, and the number of unknown runs; a running worker is not
+    counted.
+    """
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
         said = "run" if unknown == 1 else "runs"
@@ -154,7 +156,7 @@ def _look(store: LongTaskStore) -> Any:
 
 
 def lease_of(store: LongTaskStore) -> str:
-    """Return the state of a task's lease: none, held, over or unreadable."""
+    """Return the state of a task's lease: ``none``, ``held``, ``over`` or ``unreadable``."""
     found = _look(store)
     return "none" if found is None else _kind(found)
 
@@ -174,7 +176,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last; the type filter comes before the limit."""
+    """Return the last events, newest last; the type filter applies before the limit."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -191,7 +193,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the checkpoint and the log in figures, and the last events."""
+    """Return figures about the checkpoint and the log, and the last events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -246,10 +248,10 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """List every task below a folder, by path: a table, or one object with ``json``.
+    """Return every task below a folder, sorted by path: a table, or one object with ``json``.
 
-    A task that does not load is listed with its problems. Links and hidden folders are not entered, nor the folders of
-    a task. Raise ``HarnessError`` if the folder does not exist.
+    A task that does not load is listed with its problems. The search does not enter symbolic links, hidden folders or
+    the folders of a task. Raise ``HarnessError`` if the folder does not exist.
     """
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")

@@ -1,1 +1,1 @@
-"""Attempts at a task: state before, check, end, rollback."""
+"""Attempts at a task: the state at the claim, the check, the end and the rollback."""

@@ -1,12 +1,13 @@
-"""Acceptance of work by a person: work that was refused for its files, or a task that was done before.
+"""Acceptance of work by the user, if the work was refused for its files or the task was already done.
 
-Work is verified again with these files allowed to change:
+The work is verified again, with these files allowed to change:
 
-    claim     the task is theirs; the allowed files are part of this claim only
-    restore   the work of the last attempt comes out of its rescue, if nothing has changed since
-    complete  verified like any work, committed, closed
+claim      claim the task for the user; the files are allowed for this claim only
+restore    restore the last attempt's work from its rescue, if the files have not changed since
+complete   verify the work like any other, commit it and complete the task
 
-If one of these fails, the task is as it was, and the work is in a rescue again. Source: ``tasklist.md`` 11.6.
+If a step fails, the task is restored to its previous state, and the work is in a rescue again. Source: ``tasklist.md``
+11.6.
 """
 
 import shlex
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 
 
 def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Accept the work of the last attempt at a task, with these files allowed to differ.
+    """Accept the work of a task's last attempt, with the files of ``patterns`` allowed to differ.
 
-    Return the answer of ``complete``. Raise ``Refused`` for a task without work in a rescue; else as ``claim``,
-    ``rescue.restore`` and ``complete``.
+    Return the answer of ``complete``. Raise ``Refused`` if the task has no work in a rescue, and the exceptions of
+    ``claim``, ``rescue.restore`` and ``complete``.
     """
     task = worker.find(worker.store.read(), task_id)
     if not patterns and (task.question or {}).get("kind") == UNCHANGED:
         return _done_already(worker, task)
     if not patterns:
         hint = f"harness task accept {task_id} FILE"
-        raise UsageError(f"Which files may differ? {task_id} waits for no question", hint=hint)
+        raise UsageError(f"{task_id} has no open question, so the files that may differ are needed", hint=hint)
     if task.status not in ("pending", "failed") or not task.rescues:
-        told = f"{task_id} is {task.status}" if task.rescues else f"No work on {task_id} waits in a rescue"
+        told = f"{task_id} is {task.status}" if task.rescues else f"No work on {task_id} is saved in a rescue"
         raise Refused(told, hint="harness status")
     before = {"validation.may_change": ",".join(task.may_change), "max_attempts": str(task.max_attempts)}
     before["status"] = task.status
@@ -64,7 +65,7 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(worker: "Worker", task: "Task") -> JsonObject:
-    """Close a task that a person calls done, although nothing was changed; its check runs once more."""
+    """Complete a task that the user declares done without any change, after its check has passed once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(worker.store, task.id, wanted)
     worker.token = claim.claim(worker, task.id)["token"]
@@ -76,7 +77,7 @@ def _done_already(worker: "Worker", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command by which a person accepts work that this error refuses for such files only, or None."""
+    """Return the command by which the user can accept the refused work, or None if not only its files were refused."""
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -1,7 +1,7 @@
-"""Attempt at a task, as the disk has it: the work tree, the state at the claim, and the record of it.
+"""Attempt at a task as stored on disk: its work tree, the state at the claim, and the claim record.
 
-The record in ``.harness/claims/`` is a convenience: the state at the claim is in the snapshot, a git object that a
-private ref keeps. If the record is lost, everything is found again from the ref. Source: ``tasklist.md`` 11.2.
+The record in ``.harness/claims/`` is a convenience: a snapshot (a git object under a private ref) contains the state at
+the claim. If the record is lost, its facts are found again from the ref. Source: ``tasklist.md`` 11.2.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ RESCUE_REFS = "refs/harness/rescue"
 
 @dataclass(frozen=True)
 class AttemptTree:
-    """Work tree of a worker."""
+    """Git work tree in which a worker works on a task."""
 
     git: Git  # its root is the top of the work tree
     exclude: tuple[str, ...]  # patterns of the harness's own files, relative to the top
@@ -48,11 +48,11 @@ class AttemptTree:
 
     @cached_property
     def top(self) -> str:
-        """Top of the work tree."""
+        """Path of the top folder of the work tree."""
         return os.fspath(self.git.top())
 
     def is_ours(self, path: bytes) -> bool:
-        """Return True if a path, relative to the top, is one of the harness's own files."""
+        """Return True if a path, relative to the top of the work tree, is one of the harness's own files."""
         return self._matches(path)
 
     @cached_property
@@ -61,10 +61,10 @@ class AttemptTree:
 
 
 def place_of(worker: "Worker") -> AttemptTree | None:
-    """Return the work tree that the worker is in; ``None`` outside git.
+    """Return the work tree that contains the worker's folder; ``None`` outside git.
 
-    The task list may lie in it, below its top, in another work tree of the same repository (then its path in this one
-    is the same), or somewhere else.
+    The task list may be below the top of this work tree, in another work tree of the same repository (then its relative
+    path is the same), or elsewhere.
     """
     if worker.git is None or not worker.git.is_repository:
         return None
@@ -79,7 +79,10 @@ def place_of(worker: "Worker") -> AttemptTree | None:
 
 
 def folder_of(worker: "Worker") -> str:
-    """Return the folder for commands of the project: the list's folder in the work tree, or outside git its own."""
+    """Return the folder in which to run the project's commands: the list's folder in the worker's work tree.
+
+    Outside git, return the list's own folder.
+    """
     place = place_of(worker)
     return place.folder if place else worker.layout.root
 
@@ -88,25 +91,25 @@ def folder_of(worker: "Worker") -> str:
 
 
 def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
-    """Return the record of the present claim of the task; empty if there is nothing usable."""
+    """Return the record of the task's present claim; an empty record if none is usable."""
     found = worker.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(worker: "Worker", task: "Task", **members: object) -> None:
-    """Add members to the record of the claim; each is an object, and is trusted for this claim only."""
+    """Add members to the claim record of a task. Each member must be an object, and is valid for this claim only."""
     found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     worker.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(worker: "Worker", task: "Task", name: str) -> JsonObject:
-    """Return a member that ``note`` added for this claim; empty if there is none."""
+    """Return a member that ``note`` added to the record of the present claim; empty if there is none."""
     return record_of(worker, task).noted(name, claim_key(task))
 
 
 def claim_key(task: "Task") -> str:
-    """Return a key that identifies a claim of the task without revealing its token."""
+    """Return a key that identifies a task's claim without revealing the claim token."""
     return hashlib.sha256((task.claim_token or "").encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -115,7 +118,7 @@ def claim_key(task: "Task") -> str:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Attempt with an existing baseline."""
+    """Attempt at a task together with its baseline, the snapshot that was taken at the claim."""
 
     place: AttemptTree
     snapshot: Snapshot
@@ -124,28 +127,32 @@ class Attempt:
 
     @property
     def base(self) -> str:
-        """Commit that was checked out at the claim."""
+        """Commit that was checked out when the task was claimed."""
         return self.snapshot.head or ""
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The person's own files: those that differed from HEAD at the claim, byte for byte; ``ABSENT`` if gone."""
+        """The user's own files: those that differed from HEAD at the claim, with their content; ``ABSENT`` if
+        deleted.
+        """
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     @cached_property
     def staged(self) -> dict[bytes, TreeEntry]:
-        """Files that were staged at the claim."""
+        """Files that were staged in the index when the task was claimed."""
         found = self.place.git.differences(self.base, self.snapshot.index_tree)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` in another work tree than that of the claim."""
+        """Raise ``UnsafeTree`` if the task was claimed in another work tree than the present one."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
-            raise UnsafeTree(f"the task was claimed in the work tree {self.tree}", hint=f"cd {shlex.quote(self.tree)}")
+            raise UnsafeTree(
+                f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
+            )
 
     def untouched(self) -> set[bytes]:
-        """Return the person's own files that are now as they were at the claim."""
+        """Return the user's own files that have not changed since the claim."""
         top = os.fsencode(self.place.top)
         return {
             path
@@ -156,7 +163,7 @@ class Attempt:
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
-    """Return the attempt in progress, with its baseline; ``None`` outside git, and if it has none (any more)."""
+    """Return the attempt in progress with its baseline; ``None`` outside git, or if the baseline is missing."""
     place = place_of(worker)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -179,7 +186,9 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """Return the snapshot of the record, if the ref agrees with it or is gone."""
+    """Return the snapshot in the claim record if the ref points to the snapshot's commit or no longer exists, or
+    None.
+    """
     try:
         found = Snapshot.from_record(record.snapshot)
     except (StateDamaged, AttributeError):
@@ -189,7 +198,9 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """Return the snapshot of the ref, without kept indexes; it must be of the commit that the task started at."""
+    """Rebuild the snapshot from its ref, without the saved indexes; ``None`` if its parent is not the task's start
+    commit.
+    """
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
         return None
@@ -206,9 +217,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the entry at a path of the work tree, byte for byte; ``None`` if it cannot be ``like`` the other entry.
+    """Return the git entry of a path in the work tree, computed from its bytes; ``None`` if it cannot equal ``like``.
 
-    A path below a link counts as absent.
+    A path below a symbolic link counts as absent.
     """
     top = os.fsencode(git.top())
     full = os.path.join(top, path)
@@ -221,7 +232,7 @@ def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
 
 
 def _entry_of(full: bytes, digits: int) -> TreeEntry | None:
-    """Return the entry that a file's bytes, or a link's target, would have; ``None`` if they cannot be read."""
+    """Return the git entry for a file's bytes or a symbolic link's target; ``None`` if the path cannot be read."""
     try:
         found = os.lstat(full)
         if stat.S_ISLNK(found.st_mode):
@@ -245,5 +256,5 @@ def _digest(digits: int, size: int) -> "hashlib._Hash":
 
 
 def ref_folder(refs: str, task_id: str) -> str:
-    """Return the folder of the refs of one task."""
+    """Return the ref prefix below which one task's refs are stored."""
     return f"{refs}/{safe_name(task_id)}"

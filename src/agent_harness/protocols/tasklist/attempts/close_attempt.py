@@ -1,7 +1,7 @@
-"""End of an attempt in the state and in the log: one write each, after everything that it reports was done.
+"""End of an attempt, recorded in the state and in the log after all reported actions are done.
 
-The result of an ending is noted before the first lasting change. So the recovery completes an ending that was killed
-between the rollback and the write of the state, and an attempt never counts twice. Source: ``tasklist.md`` 11.
+The intended result is recorded before the first permanent change. So if the harness is killed between the rollback and
+the write of the state, a recovery completes the end, and an attempt never counts twice. Source: ``tasklist.md`` 11.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,7 +39,7 @@ CLEANUP_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Reason why an attempt ends without a proof, and the handling of the work tree."""
+    """Reason why an attempt ends without a proof, and instructions for its work tree."""
 
     category: str
     message: str
@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanupRun:
-    """Result of ``on_failure.cleanup``."""
+    """Result of running the task's ``on_failure.cleanup`` command."""
 
     ok: bool = False
     exit: int | None = None
@@ -60,12 +60,12 @@ class CleanupRun:
 
 
 def mine(worker: "Worker", task_id: str) -> "Task":
-    """Return the task, if it is in progress and this worker's. Raise as ``Worker.own``."""
+    """Return the task if this worker has it in progress. Raise the exceptions of ``Worker.own``."""
     return worker.own(worker.store.read(), task_id, worker.store.now())
 
 
 def short(commit: str | None) -> str:
-    """Return a commit as the log names it."""
+    """Return the short form of a commit id that the log uses."""
     return commit[:7] if commit else "none"
 
 
@@ -81,9 +81,9 @@ def completed(
     verdict: "ClaimVerdict",
     recovery: tuple[str, str] | None = None,
 ) -> JsonObject:
-    """Record that the task is done, and its proof; return the remaining numbers.
+    """Record the task as completed, with its proof; return the answer with the remaining task counts.
 
-    The ledger has the verdict before the state does, once, however often this is repeated.
+    The verdict is written to the ledger before the state changes, and only once even if this function is repeated.
     """
 
     def act(change: "TaskListChange") -> JsonObject:
@@ -108,12 +108,14 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """The members of an answer that say ``proven`` or ``checked``, and what that rests on; none where nobody knows."""
+    """Return the ``grade`` (``proven`` or ``checked``) and its ``basis`` for an answer; empty if the grade is
+    unknown.
+    """
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
 
 
 def completed_answer(state: "State", task: "Task") -> JsonObject:
-    """Return the answer of ``complete`` about a completed task."""
+    """Return the answer of ``complete`` for a completed task."""
     numbers = selection.stats(state)
     return {
         "task_id": task.id,
@@ -131,9 +133,9 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
-    """Roll the attempt's work back (into a rescue), clean up, and count the attempt exactly once.
+    """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
 
-    Raise ``UnsafeTree`` after all this, with the list halted and the work tree untouched, if the rollback was refused.
+    If the rollback was refused, halt the list, leave the work tree untouched, and raise ``UnsafeTree`` at the end.
     """
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(worker, task, intent=words)
@@ -179,7 +181,7 @@ def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
 
 
 def failed_answer(state: "State", task: "Task") -> JsonObject:
-    """Return the answer of ``fail`` about a failed task."""
+    """Return the answer of ``fail`` for a failed task."""
     return {
         "task_id": task.id,
         "status": task.status,
@@ -192,9 +194,9 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 
 
 def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
-    """Roll the attempt's work back and make the task pending again; ``attempts`` stays.
+    """Roll back the attempt's work and make the task pending again, without counting the attempt.
 
-    Raise ``UnsafeTree``, with nothing changed, if the rollback is refused.
+    If the rollback is refused, raise ``UnsafeTree`` and change nothing.
     """
     policy = worker.store.read().config.rollback_policy
     note(worker, task, intent={"verb": "release", "message": why})
@@ -223,7 +225,7 @@ def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
 
 
 def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str, back: RollbackOutcome) -> None:
-    """Record that the work tree of a task was rolled back while it stays in progress."""
+    """Record that the work tree of a task was rolled back, while the task stays in progress."""
     own = worker.own(change.state, task_id, change.now)
     if back.rescue:
         lifecycle.keep_rescues(own, [back.rescue])
@@ -232,7 +234,7 @@ def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") -> None:
-    """Restore the list's own terms that an attempt has changed."""
+    """Restore those verification terms of the list that an attempt has changed."""
     if changed := proven.put_terms_back(worker.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -243,7 +245,7 @@ def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") ->
 def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[RollbackOutcome, UnsafeTree | None]:
     policy = worker.store.read().config.rollback_policy
     if not failure.rollback:
-        return RollbackOutcome(reason="as asked, the work tree stays as it is"), None
+        return RollbackOutcome(reason="the work tree was left as it is, as requested"), None
     try:
         return _rolled_back(worker, task, policy=policy, allow_pushed=failure.allow_pushed), None
     except rollback.BaseMissing as error:
@@ -256,14 +258,17 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(worker: "Worker", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Call ``rollback.roll_back`` after the leftovers of a turn of a run are cleared."""
+    """Roll back the task after clearing what a turn of ``harness run`` left in the repository."""
     if policy != "none":
         left_by_turn.put_in_order(worker, task, ends=True)
     return rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
-    """Run ``on_failure.cleanup`` and return its result. Only a claim that was lost meanwhile stops the failure."""
+    """Run the task's cleanup command and return its result, also if the command fails.
+
+    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost meanwhile.
+    """
     if not task.cleanup:
         return None
     folder, wished = folder_of(worker), settings_from(worker.store.read().config.sandbox)

@@ -1,7 +1,7 @@
-"""Commit of a task: the attempt's changes, without the person's own earlier changes.
+"""Commit of a task: the attempt's changes, without the user's own earlier changes.
 
-Files that were dirty or untracked at the claim and are still the same, byte for byte, stay out of the commit, and stay
-staged or not as they were. A file of the person's that the attempt changed further goes in as a whole. Source:
+The commit excludes files that were dirty or untracked at the claim and have not changed since; their staging is
+preserved. If the attempt changed one of the user's files further, the commit contains the whole file. Source:
 ``tasklist.md`` 11.4.
 """
 
@@ -38,7 +38,7 @@ EMPTY_BLOBS = (
 
 @dataclass(frozen=True)
 class AttemptWork:
-    """The attempt's work so far, separate from the person's own files."""
+    """The attempt's current work, separated from the user's own files."""
 
     attempt: Attempt
     full: str  # a commit of everything not ignored, the person's own files too: it is verified
@@ -51,34 +51,35 @@ class AttemptWork:
 
     @cached_property
     def new(self) -> frozenset[bytes]:
-        """Files that exist after the changes."""
+        """Changed files that exist after the changes."""
         return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
 
     @cached_property
     def folders(self) -> frozenset[bytes]:
-        """Folders above these files."""
+        """All parent folders of the changed files."""
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if a file is the person's, and the attempt changed neither it nor its path."""
+        """Return True if a file is the user's own, and the attempt changed neither the file nor its path."""
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
 
 
 def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
-    """Return the commit that holds the attempt's work: a new one on the branch that is checked out, or HEAD.
+    """Return the commit that contains the attempt's work: a new commit on the current branch, or HEAD.
 
-    HEAD if nothing is to be committed, and if no baseline separates the attempt's work from the person's; ``None``
-    outside git and on a branch without a commit. Safe to repeat after a crash. Raise ``UnsafeTree`` if a git operation
-    is in progress, or the branch moves meanwhile; the work tree is untouched then. No hook runs.
+    HEAD is returned if there is nothing to commit, or if no baseline separates the attempt's work from the user's.
+    ``None`` is returned outside git and on a branch without a commit. Repeating the call after a crash is safe. Raise
+    ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves meanwhile. No
+    git hook runs.
     """
     with opened(worker, task) as work:
         return commit(worker, work, message)
 
 
 def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | None:
-    """Commit opened work: exactly as it was then, regardless of the present folder."""
+    """Commit the work as it was when it was opened, regardless of later changes in the folder."""
     if work is None:
         place = place_of(worker)
         return place.git.head() if place else None
@@ -103,7 +104,9 @@ def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(worker: "Worker", task: "Task") -> str | None:
-    """Return the tree of everything not ignored, the person's own files too; ``None`` without a baseline."""
+    """Return the git tree id of all files that are not ignored, including the user's own; ``None`` without a
+    baseline.
+    """
     attempt = attempt_of(worker, task)
     if attempt is None:
         return None
@@ -114,7 +117,7 @@ def fingerprint(worker: "Worker", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """Yield the attempt's work, as objects that are safe from garbage collection within the context."""
+    """Yield the attempt's work as git objects, which are protected from garbage collection within the context."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()
@@ -129,10 +132,10 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of everything that is not ignored, under a private ref within the context.
+    """Yield a commit of all files that are not ignored; a private ref keeps the commit within the context.
 
-    Different lists use the same task ids: the ref belongs to this list, so that no other list in the repository removes
-    it, and garbage collection spares its objects during verification.
+    The ref name contains this list's id, because other lists in the repository may use the same task ids. The ref
+    protects the commit's objects from garbage collection during verification.
     """
     place = attempt.place
     ref = ref_folder(f"{CANDIDATE_REFS}/{attempt.list_name}", task.id)
@@ -146,10 +149,10 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 
 
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
-    """Return the person's own unchanged files, and the candidate's tree in which they are as in HEAD.
+    """Return the user's own unchanged files, and the candidate's tree with these files reset to HEAD.
 
-    The same holds for the harness's own files in the commit of the claim; others that the attempt has committed are
-    removed. A file that the person had removed stays removed if the attempt replaced it.
+    The harness's own files are also reset to the claim's commit, and removed if the attempt added them. A file that the
+    user had deleted stays deleted unless the attempt replaced it.
     """
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
@@ -175,7 +178,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Make the index agree with the commit, and leave the files staged that the person had staged before the claim."""
+    """Make the index agree with the commit, except for files that the user had staged before the claim."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
@@ -187,7 +190,7 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Return how the index differs from a commit: path -> (entry of the commit, entry of the index)."""
+    """Return the differences between a commit and the index: path -> (entry of the commit, entry of the index)."""
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -198,7 +201,7 @@ def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntr
 
 
 def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> TreeEntry:
-    """Return the entry that the index must hold if it differs from the commit."""
+    """Return the index entry to set for a path that differs between the index and the commit."""
     if work.attempt.place.is_ours(path):
         return said if said == ABSENT and path in work.committed else now
     if not work.is_theirs(path):
@@ -209,14 +212,14 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> 
 
 
 def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
-    """Return entries for ``update-index``; removals first, so that a file can replace a folder."""
+    """Return input lines for ``git update-index``, removals first, so that a file can replace a folder."""
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)
     return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
 
 
 def _advance(work: AttemptWork, commit: str) -> None:
-    """Move the branch that is checked out, if no other process has moved it."""
+    """Move the current branch to the commit; raise ``UnsafeTree`` if another process has moved the branch."""
     head, git = work.head, work.attempt.place.git
     ref = "HEAD" if head.branch == DETACHED else head.branch
     try:
@@ -231,6 +234,6 @@ def _advance(work: AttemptWork, commit: str) -> None:
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """Return the files with uncommitted work in them, one line each."""
+    """Return the paths of all files with uncommitted work, sorted."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -1,8 +1,8 @@
-"""Completed tasks whose proofs a change may break: checked before a task is completed, and before it lands.
+"""Selection of the completed tasks that a change may break. Their proofs run before the change is completed or merged.
 
-The dependencies of a proof are not fully known. Checked are the tasks that the change may concern: the task needs them,
-their proof names a file that it changes, or their work has changed the same file. Serial runs and runs with several
-agents select the same ones.
+The dependencies of a proof are not fully known. A completed task is selected if the changed task depends on it, if its
+proof mentions a changed file, or if its work changed one of these files. Serial runs and runs with several agents use
+the same selection.
 """
 
 import os
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 MOST = 20
-"""Maximum of completed tasks to check for one change; other breakage is found at the end of the run."""
+"""Maximum number of completed tasks to check for one change; other breakage is found at the end of the run."""
 LOOKED_BACK = 1000
-"""Number of recently completed tasks to consider, besides those that a task needs."""
+"""Number of recently completed tasks to consider, in addition to dependencies."""
 
 _NAMED_PATHS = 200  # maximum of changed paths that git gets by name; above it git lists all
 _WORDS = re.compile(r"[\w./+@%-]+")
@@ -35,10 +35,10 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return the completed tasks that a change of these files may break: dependencies first, then the newest.
+    """Return the completed tasks that a change to these files may break: dependencies first, then the newest.
 
-    ``besides`` are the ids of the tasks that make the change; ``under_way`` has tasks that count as completed, with
-    their commits. Costs one call of git, and none if nothing is changed or nothing was completed.
+    ``besides`` contains the ids of the tasks that make the change. ``under_way`` maps tasks that count as completed to
+    their commits. Runs git only if a file changed and a task is completed.
     """
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
@@ -55,20 +55,20 @@ def concerned(
 
 
 def _names(task: "Task", named: Collection[str]) -> bool:
-    """Return True if the task's proof names one of these paths."""
+    """Return True if the task's proof mentions one of these paths."""
     words = _WORDS.findall(task.validation_command or "")
     return any(word.removeprefix("./") in named for word in words)
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit that holds the work of a task, and the one before it; empty means its parent."""
+    """Return the commit that contains a task's work, and the commit before that work; empty means the parent."""
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
 
 
 def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collection[bytes]) -> set[str]:
-    """Return the tasks whose work has changed one of these files; those whose commits are gone are left out."""
+    """Return the tasks whose work changed one of these files. Tasks whose commits were deleted are left out."""
     known = {task: span for task, span in spans.items() if _WHOLE_ID.fullmatch(span[0]) and span[0] != span[1]}
     if not known:
         return set()
@@ -84,7 +84,7 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """Return the commits that differ in one of the files from the one beside them, else from their parent."""
+    """Return the commits that change one of the files, compared with the commit on the same line or else the parent."""
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

@@ -1,8 +1,8 @@
-"""Final check of a run: do the tasks that it has completed still pass? Each proof runs once.
+"""Final check of a run: the proofs of the tasks that the run completed are executed once more.
 
-During a run, the completed tasks that a change may concern are checked before the next one is completed. Other breakage
-is found here: the task no longer counts as proven, a bisection over the commits of the run finds the breaking task, and
-a person is asked.
+During a run, the completed tasks that a change may affect are checked before the next task is completed. This check
+finds other breakage. A broken task no longer counts as proven, a bisection over the run's commits finds the task that
+broke it, and the user is asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Place where the proofs are run."""
+    """Repository and commit on which the proofs are run."""
 
     folder: Git
     head: str | None  # the commit to check; None for the files as they are
     stop: "Stop"
 
     def runs(self, check: "CommandCheck", commit: str | None = None) -> Verdict:
-        """Return the verdict of a proof on a commit, by default the checked one."""
+        """Run a proof on a commit, by default the checked commit, and return the verdict."""
         return validation.proof_at(self.folder, commit or self.head or "", check, self.stop)
 
 
 def look(
     worker: "Worker", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the tasks of a run that do not pass any more, in the order of ``completed``.
+    """Return the ids of the run's completed tasks that no longer pass, in the order of ``completed``.
 
-    ``asked`` are those whose proofs have already passed with all of its work. A command that several share runs once.
+    ``asked`` contains tasks whose proofs have already passed with all the run's work. A command that several tasks
+    share runs once.
     """
     state = worker.store.read()
     order = [state.by_id[each] for each in dict.fromkeys(completed) if each in state.by_id]
@@ -65,7 +66,7 @@ def look(
             check = validation.check_of(task, terms).alone
             together.setdefault((command, task.timeout_seconds), (check, []))[1].append(task)
     if together:
-        say(f"Asking the proofs of {sum(len(tasks) for _, tasks in together.values())} completed tasks once more.")
+        say(f"Running the checks of {sum(len(tasks) for _, tasks in together.values())} completed tasks again.")
     found: list[str] = []
     for check, tasks in together.values():
         ran = place.runs(check)
@@ -74,7 +75,9 @@ def look(
         for task in tasks:
             later = order[[each.id for each in order].index(task.id) + 1 :]
             if head and not _passed_then(place, task, check):
-                worker.store.note("WARN", f"its proof passes on none of its commits: {check.command}", task=task.id)
+                worker.store.note(
+                    "WARN", f"its check does not even pass on its own commit: {check.command}", task=task.id
+                )
                 continue
             _open_again(worker, task, _breaker(place, later, check) if head else None, head, ran)
             found.append(task.id)
@@ -82,15 +85,15 @@ def look(
 
 
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
-    """Return True if the proof passes on its own task's commit.
+    """Return True if the proof passes on the commit that completed its task.
 
-    A proof that needs uncommitted files was broken by no task.
+    A proof that needs uncommitted files fails there, so no other task has broken it.
     """
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first task of the run on whose commit the proof fails, by bisection; ``None`` if there is none."""
+    """Return the first later task of the run on whose commit the proof fails, found by bisection, or None."""
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -110,7 +113,7 @@ def _open_again(worker: "Worker", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that reverts the breaking work; a task that is open again has no undo."""
+    """Return the command that undoes the breaking work; `git revert` if its task is open again."""
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -126,16 +129,16 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task does not pass on ``head`` any more, and ask a person.
+    """Record that a completed task no longer passes on ``head``, reopen the task, and ask the user.
 
-    ``by`` is the task whose work broke it, and the commit of that work, if they are known.
+    ``by`` contains the task that broke it and its commit, if both are known.
     """
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":
         return
-    who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "what came later broke it"
-    at = f"on {head[:7]}" if head else "on the files as they are"
-    message = f"{task.id} is not proven any more: {who}; this fails {at}: {task.validation_command}"
+    who = f"{by[0]} broke it (commit {by[1][:7]})" if by else "a later change broke it"
+    at = f"on {head[:7]}" if head else "on the present files"
+    message = f"{task.id} is no longer proven: {who}; this check fails {at}: {task.validation_command}"
     path = proven.ledger(layout)
     last = ledger.last_about(path, task.id)
     line = ledger.ClaimVerdict(

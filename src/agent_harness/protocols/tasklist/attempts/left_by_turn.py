@@ -1,8 +1,8 @@
-"""Cleanup of the repository after a turn of ``harness run``, by the rules of ``session.turn_end``.
+"""Cleanup of the repository after an agent's turn in ``harness run``, by the rules of ``session.turn_end``.
 
-Everything that such a turn began in the work tree of its claim belongs to the attempt: another branch, another history,
-a pending merge. So none of it blocks a proof, a rollback or the next claim. Claims of people and of agents that they
-started follow ``tasklist.md`` 11.3.
+Everything that such a turn started in the work tree belongs to the attempt: another branch, another history, a pending
+merge. None of these blocks a proof, a rollback or the next claim. Claims by people, and by agents that people started,
+follow ``tasklist.md`` 11.3.
 """
 
 from itertools import count
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
-    """Return the pending git operation, or the reason why the work does not fit the commit of the claim.
+    """Return a pending git operation, or the reason why the work is not based on the claim's commit.
 
-    Its code, and the message. ``None`` if there is neither, and outside git.
+    The result is a code and a message; ``None`` if there is neither, or outside git.
     """
     place = place_of(worker)
     if place is None:
@@ -39,12 +39,12 @@ def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(worker: "Worker", task: "Task") -> "Attempt | None":
-    """Return the attempt in progress, if ``harness run`` has started its agent."""
+    """Return the attempt in progress if ``harness run`` has started its agent, or None."""
     return attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
 
 
 def refuse_replaced(worker: "Worker", task: "Task") -> None:
-    """Raise ``UnsafeTree``, and halt the list, if a turn has replaced or removed the repository."""
+    """Raise ``UnsafeTree`` and halt the list if an agent's turn has replaced or removed the repository."""
     if worker.git is None:
         return
     try:
@@ -56,10 +56,10 @@ def refuse_replaced(worker: "Worker", task: "Task") -> None:
 
 
 def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
-    """Restore HEAD and the branch of the claim as ``turn_end.come_home`` does; return a message about it, or None.
+    """Restore HEAD and the claim's branch after a turn, as ``turn_end.come_home`` does; return a message, or None.
 
-    With ``ends`` the attempt is over, and a pending operation is set aside; before, it is left to the agent, and
-    nothing else is touched. A claim that ``harness run`` has not started is left alone.
+    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise a pending operation is
+    left to the agent, and nothing is restored. Claims that ``harness run`` has not started are left alone.
     """
     attempt = _attempt(worker, task)
     if attempt is None:
@@ -87,7 +87,7 @@ def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
 
 
 def _kept(worker: "Worker", attempt: "Attempt", task: "Task", commit: str) -> str:
-    """Return the rescue ref of the task that keeps a commit, a new one unless it exists."""
+    """Return the task's rescue ref for a commit; create the ref if necessary."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)
     names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))

@@ -1,7 +1,7 @@
-"""The list's own files before a turn of ``harness run``, so that its end can restore them.
+"""Copies of the list's own files from before a turn of ``harness run``, used to restore them after the turn.
 
-A turn may remove them by ``git clean -fdx``, a stash of ignored files or a link. They are restored, so that
-verification and the next attempt have the list. Source: ``tasklist.md`` 8, 11.4.
+An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the restore,
+verification and the next attempt can use the list. Source: ``tasklist.md`` 8, 11.4.
 """
 
 import os
@@ -31,21 +31,22 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that are gone, damaged or links to elsewhere; return a message about them, or None."""
+        """Restore files that were deleted, damaged or replaced by symbolic links; return a message, or None."""
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
         ]
         if not told:
             return None
-        said = f"the turn took away {', '.join(told)}; put back"
+        said = f"the agent's turn changed or removed {', '.join(told)}; restored"
         self._worker.store.note("WARN", said)
         return said
 
     def put_list_back(self) -> dict[str, str]:
-        """Restore the list if it is lost, or no command has written its content.
+        """Restore the list if it is lost, or if its content was not written by a harness command.
 
-        Return its name, and that of the found file. For an agent that works with another list of its own.
+        Return the list's file name with the new path of the replaced file; empty if nothing was restored. For an agent
+        that works with a task list of its own.
         """
         layout = self._worker.layout
         if not self._is_list_lost() and not _is_edited(layout):
@@ -56,7 +57,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore logs whose beginning has changed, and the marker; return the names of the logs."""
+        """Restore logs whose beginning has changed, and the hook marker; return the names of the restored logs."""
         if self._is_active and not self._worker.store.active():
             self._worker.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -70,7 +71,7 @@ class ListFiles:
         return is_new_link or not _is_whole(self._worker)
 
     def _list_put_back(self) -> str:
-        """Restore the list; return the new path of the found file."""
+        """Restore the list, and return the new path of the file that was found in its place."""
         layout = self._worker.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
@@ -90,13 +91,13 @@ def _is_whole(worker: "Worker") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list differs from the copy that every command makes; False if there is no copy."""
+    """Return True if the list differs from the copy that every harness command saves; False if there is no copy."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a log; ``None`` if it is not a regular file, or too long for memory."""
+    """Return the content of a log; ``None`` if the log is not a regular file, or is too large."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

@@ -1,7 +1,7 @@
 """Recovery of tasks that an interrupted session left in progress, by the table in ``recovery.py``.
 
-A recovery takes the claim over first, under its own token: an owner that wakes up later can change nothing, and two
-simultaneous recoveries do not do it twice. Source: ``tasklist.md`` 12.
+A recovery first takes over the claim under a new token. So the old owner can change nothing if it continues later, and
+two concurrent recoveries do not both act. Source: ``tasklist.md`` 12.
 """
 
 import copy
@@ -36,13 +36,13 @@ DECISIONS = ("resume", "fail")
 
 
 def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
-    """Recover one task, or every interrupted one that this worker may recover; return findings and actions for each.
+    """Recover one task, or all interrupted tasks that this worker may recover; return the findings and actions.
 
-    ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence``, and ``action``: ``completed``, ``failed``,
-    ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``. The last means that only the agent
-    can decide: nothing is done before it does, by ``decide`` (``resume`` or ``fail``); once it has (``decided``), the
-    task is this worker's (``token``). Raise ``NotOwner`` for a task whose owner is still working, ``UnsafeTree`` (and
-    halt the list) if others committed during the attempt.
+    Each answer contains ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence`` and ``action``:
+    ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``.
+    ``resume`` means that only the agent can decide, by ``decide`` (``resume`` or ``fail``). After its decision
+    (``decided``), the task belongs to this worker (``token``). Raise ``NotOwner`` for a task whose owner is still
+    working. Raise ``UnsafeTree``, and halt the list, if others committed during the attempt.
     """
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
@@ -58,7 +58,7 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
 
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if a task was interrupted, in this work tree, and is this worker's to recover."""
+    """Return True if a task was interrupted in this work tree, and this worker may recover the task."""
     if task.status != "in_progress" or task.worktree not in (None, worker.tree_name) or leases.is_left_by_run(task):
         return False
     if task.claimed_by == worker.owner:
@@ -68,7 +68,7 @@ def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the worker may take a claim over: its own, a dead one, any in its own session."""
+    """Return True if the worker may take over a claim: its own, an expired claim, or any claim in its own session."""
     if task.claimed_by in (None, worker.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -79,14 +79,14 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
     if task.status != "in_progress":
         raise NotOwner(f"{task.id} is {task.status}, not in progress", hint="harness task claim")
     if leases.is_left_by_run(task):
-        told = f"{task.id} is held by a run of several agents that was ended, which may have proven it already"
+        told = f"{task.id} is still claimed by a run with several agents, which has ended and may have proven it"
         raise NotOwner(told, hint=leases.command_of_run([task]))
     if not _may_take(worker, state, task, now):
         raise NotOwner(f"{task.id} belongs to {task.claimed_by}, who is working on it", hint="harness status")
 
 
 def _take_over(worker: "Worker", task_id: str) -> "Worker":
-    """Make the worker the owner, under a new token; return the worker with that token."""
+    """Make the worker the owner of the task under a new token; return a worker with this token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -117,7 +117,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
 
 
 def _find_base(worker: "Worker", task: "Task") -> None:
-    """Find the baseline of a claim again that a restored backup does not have."""
+    """Find the baseline of a claim whose baseline ref is missing in a restored backup."""
     place, start = place_of(worker), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -165,7 +165,7 @@ def _recover(worker: "Worker", task_id: str, decide: str | None) -> JsonObject:
 
 
 def _resume(worker: "Worker", task: "Task", row: recovery.RecoveryRow, decide: str | None) -> JsonObject:
-    _log(worker, task, "resumed", f"the agent decided to go on: {row.reason}")
+    _log(worker, task, "resumed", f"the agent decided to continue: {row.reason}")
     return {"action": "resume", "decided": decide is not None, "token": task.claim_token}
 
 
@@ -208,7 +208,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the ending of an attempt that was killed."""
+    """Complete the end of an attempt (fail or release) that was killed."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -228,7 +228,10 @@ def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(worker: "Worker", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the list: commits of others during the attempt are neither verified nor rolled back."""
+    """Halt the list, because others committed during the attempt; return the error to raise.
+
+    Such commits are neither verified nor rolled back.
+    """
     first = found.foreign[0]
     message = f"{first['author']} committed {first['commit'][:12]} during the attempt at {task.id}"
     hint = f"a person decides: harness task recover {task.id} --decide resume, or fail it with --no-rollback"
@@ -248,10 +251,9 @@ def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(worker: "Worker") -> list[JsonObject]:
-    """Run the check of each such task on the present files: its ``action`` is confirmed or reopened.
+    """Run the check of each unproven completed task on the present files; mark the task as confirmed or reopened.
 
-    An undo that was killed is completed first. A list that is seen for the first time is trusted. Costs one look if
-    there is nothing to do.
+    An interrupted undo is completed first. A list that is seen for the first time is trusted.
     """
     worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
     ended: list[JsonObject] = []
@@ -266,7 +268,10 @@ def confirm(worker: "Worker") -> list[JsonObject]:
 
 
 def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObject:
-    """Confirm or reopen one task; ``interrupted`` says that an undo of it was, else somebody has marked it."""
+    """Confirm or reopen one task. ``interrupted`` is the reason if an undo was interrupted.
+
+    Otherwise someone has marked the task as completed manually.
+    """
     state = worker.store.read()
     task = worker.find(state, task_id)
     ran = validation.again(worker, task)
@@ -274,8 +279,8 @@ def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObj
     code = "undo_interrupted" if interrupted else "marked_by_hand"
     line = verbs.word_of_file(worker, task, ran, code=code, revision=state.revision)
     action = "confirmed" if passes else "reopened"
-    why = interrupted or "marked completed by hand"
-    reason = f"{why}; the validation passes" if passes else f"{why}, and not proven"
+    why = interrupted or "marked as completed manually"
+    reason = f"{why}; the validation passes" if passes else f"{why}, but not proven"
 
     def act(change: "TaskListChange") -> None:
         own = worker.find(change.state, task_id)

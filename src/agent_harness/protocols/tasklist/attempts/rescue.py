@@ -1,6 +1,7 @@
-"""Work that rollbacks removed: show, restore and prune it. Source: ``tasklist.md`` 11.3, 13.3.
+"""List, show, restore and prune the work that rollbacks removed. Source: ``tasklist.md`` 11.3, 13.3.
 
-A rescue is a commit under ``refs/harness/rescue/TASK/N``; git shows it like any other. It stays until a person prunes.
+A rescue is a commit under ``refs/harness/rescue/TASK/N``, which ordinary git commands show. It stays until the user
+prunes it.
 """
 
 import os
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RescueEntry:
-    """Rescue, or the baseline of an attempt, by its ref."""
+    """Rescue or baseline of an attempt, read from its ref."""
 
     ref: str
     task_id: str
@@ -39,13 +40,15 @@ class RescueEntry:
 
 
 def entries(worker: "Worker") -> list[JsonObject]:
-    """Return every rescue, newest first: ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
+    """Return all rescues, newest first, each with ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
     git = worker.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(worker: "Worker", ref: str) -> JsonObject:
-    """Return one rescue: its ``base`` (the restored commit), the ``files`` that differ from it, ``commits``."""
+    """Return one rescue with its ``base`` (the restored commit), the ``files`` that differ from it, and its
+    ``commits``.
+    """
     git, found = _find(worker, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
     tops = git.text("rev-parse", f"{found.commit}^@").split()
@@ -55,10 +58,10 @@ def show(worker: "Worker", ref: str) -> JsonObject:
 
 
 def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
-    """Restore all files of a rescue in a new folder ``to``, or else its changes in the work tree.
+    """Restore all files of a rescue in a new folder ``to``, or by default its changes in the work tree.
 
-    In the work tree, every file concerned must be as in the rescue's base, or as in the rescue already; otherwise raise
-    ``UnsafeTree``, with nothing touched. HEAD, branches and the index stay unchanged.
+    In the work tree, each affected file must equal the file in the rescue's base or in the rescue. Otherwise raise
+    ``UnsafeTree`` and change nothing. HEAD, branches and the index stay unchanged.
     """
     git, found = _find(worker, ref)
     if to is not None:
@@ -69,7 +72,7 @@ def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
 
 
 def prune(worker: "Worker", older_than_days: float) -> JsonObject:
-    """Delete older rescues, and older baselines of tasks that are not in progress; return ``pruned``, ``kept``."""
+    """Delete old rescues, and old baselines of tasks that are not in progress; return ``pruned`` and ``kept``."""
     git = worker.git
     if git is None:
         return {"pruned": [], "kept": 0}
@@ -104,7 +107,7 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
 
 
 def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
-    """Return the rescue of that name, in full or from ``rescue`` or the task on (``task-001/1``)."""
+    """Return the rescue with this ref, given in full or shortened to ``rescue/task-001/1`` or ``task-001/1``."""
     git = worker.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")

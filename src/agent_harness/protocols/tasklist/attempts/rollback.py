@@ -1,6 +1,6 @@
-"""Baseline of a task: the state at the claim, and a rollback to it that loses nothing.
+"""Baseline of a task (the state at the claim), and a lossless rollback to this baseline.
 
-Only the kernel's ``restore`` changes the work tree here: a rescue keeps everything before it is removed. Source:
+Here only the kernel's ``restore`` changes the work tree, and everything that it removes is kept in a rescue. Source:
 ``tasklist.md`` 11.2, 11.3.
 """
 
@@ -40,7 +40,7 @@ HOW_TO_GO_ON = "resolve it, then: harness resume"
 
 
 class BaseMissing(UnsafeTree):
-    """The task has a baseline by its record, and the repository no longer has it."""
+    """Error: the task's record refers to a baseline that the repository no longer contains."""
 
     code = "base_missing"
 
@@ -61,11 +61,11 @@ class RollbackOutcome:
 
     @property
     def rolled_back(self) -> bool:
-        """True after a rollback."""
+        """True if the work tree was rolled back."""
         return self.reason is None
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer."""
+        """Return the rollback's result as members of a JSON answer."""
         if not self.rolled_back:
             return {"rolled_back": False, "rescue": self.rescue, "reason": self.reason}
         return {
@@ -93,7 +93,7 @@ class AttemptEvidence:
     checkpoints: tuple[JsonObject, ...] = ()
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer."""
+        """Return the traces of the attempt as members of a JSON answer."""
         return {
             each.name: value if isinstance(value := getattr(self, each.name), bool) else [*value]
             for each in fields(self)
@@ -104,12 +104,12 @@ class AttemptEvidence:
 
 
 def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
-    """Save the work tree for an attempt that starts now; return the record of the claim, for the caller to keep.
+    """Save the work tree as the baseline of a new attempt; return the claim record, which the caller must store.
 
-    Its snapshot has the person's own changes, the staged files and the names of ignored files. Return ``None`` outside
-    git and on a branch without a commit: there is no baseline then. Raise ``UnsafeTree`` if a git operation is in
-    progress, a path is in conflict, or, with ``dirty="refuse"``, anything is not committed. Nothing that a person sees
-    changes.
+    The snapshot contains the user's own changes, the staged files and the names of ignored files. Return ``None``
+    outside git and on a branch without a commit: there is no baseline then. Raise ``UnsafeTree`` if a git operation is
+    in progress, if a path is in conflict, or, with ``dirty="refuse"``, if anything is uncommitted. The user's files,
+    index and branches stay unchanged.
     """
     place = place_of(worker)
     if place is None or place.git.head() is None:
@@ -135,7 +135,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
-    """Delete a baseline that no claim uses; do nothing if it is gone already."""
+    """Delete the ref of a baseline that no claim uses; do nothing if the ref no longer exists."""
     place, ref = place_of(worker), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -162,15 +162,15 @@ def roll_back(
 ) -> RollbackOutcome:
     """Roll the work tree back to its state at the claim.
 
-    ``policy``: ``restore``; ``none`` leaves everything; ``hard`` also removes the person's uncommitted files of the
-    claim, after rescuing them. Safe to repeat after a crash. Raise ``BaseMissing`` if the baseline is gone,
-    ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 does not hold; the work tree is untouched then.
+    ``policy``: ``restore``; ``none`` leaves everything as it is; ``hard`` also rescues and removes the files that the
+    user had not committed at the claim. Repeating the call after a crash is safe. Raise ``BaseMissing`` if the baseline
+    was deleted, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. The work tree is untouched then.
     """
     if policy == "none":
-        return RollbackOutcome(reason="the policy of this task list is to leave the work tree as it is")
+        return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
     attempt = _rollback_point(worker, task)
     if attempt is None:
-        why = "there is no baseline: the task was claimed outside of git or before the first commit"
+        why = "there is no baseline: the task was claimed outside git or before the first commit"
         return RollbackOutcome(reason=why)
     _check(worker, task, attempt, allow_pushed=allow_pushed)
     number = _next_number(attempt.place.git, task.id)
@@ -195,7 +195,9 @@ def roll_back(
 
 
 def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return the effects of ``roll_back``: ``possible``, ``reason``, the base, and its ``commits`` and ``files``."""
+    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files``
+    concerned.
+    """
     attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
         return {**roll_back(worker, task, policy="none").as_record(), "possible": False}
@@ -214,8 +216,10 @@ def _rollback_point(worker: "Worker", task: "Task") -> Attempt | None:
     if attempt is not None or not task.base_ref:
         return attempt
     if place_of(worker) is None:
-        raise UnsafeTree(f"{task.id} was claimed in the work tree {task.worktree}", hint="run the same command there")
-    raise BaseMissing(f"the baseline {task.base_ref} of {task.id} is gone", hint="git fsck --lost-found")
+        raise UnsafeTree(
+            f"{task.id} was claimed in another work tree, {task.worktree}", hint="run the same command there"
+        )
+    raise BaseMissing(f"the baseline {task.base_ref} of {task.id} no longer exists", hint="git fsck --lost-found")
 
 
 def _commit(sha: str, subject: str) -> JsonObject:
@@ -223,7 +227,7 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Return text that JSON can hold, on one line, from any bytes."""
+    """Return the text on one line and safe for JSON, whatever bytes it contains."""
     return shown(os.fsencode(text))
 
 
@@ -235,9 +239,9 @@ def _plain(text: str) -> str:
 
 
 def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the person's uncommitted files of the claim; return the ref of their rescue, ``None`` if there were none.
+    """Remove the files that the user had not committed at the claim; return the ref of their rescue, or None.
 
-    Safe to repeat after a crash.
+    Repeating the call after a crash is safe.
     """
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
@@ -257,7 +261,7 @@ def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD: those in HEAD or the index, and those only in the work tree."""
+    """Return the paths that differ from HEAD as two lists: tracked paths, and untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -271,7 +275,10 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a rollback would remove other people's work (``tasklist.md`` 11.3)."""
+    """Raise ``UnsafeTree`` if a rollback is unsafe, such as during a git operation or with pushed commits.
+
+    The conditions are in ``tasklist.md`` 11.3.
+    """
     git, base = attempt.place.git, attempt.snapshot
     attempt.refuse_elsewhere()
     waiting = git.operation_under_way()
@@ -279,7 +286,7 @@ def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bo
         raise _refused(f"git is in the middle of {waiting}", "git status")
     head = git.look()
     if head.branch != base.branch:
-        raise _refused(f"{head.branch} is checked out, and the task was claimed on {base.branch}", "git branch")
+        raise _refused(f"{head.branch} is checked out, but the task was claimed on {base.branch}", "git branch")
     if head.commit is None or not git.ancestor(attempt.base, head.commit):
         raise _refused(f"the history was rewritten: {attempt.base[:12]} is not an ancestor of HEAD", "git reflog")
     pushed = git.published(attempt.base, head.commit)
@@ -295,7 +302,7 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
-    """Return another task that a live other worker has claimed in this work tree, or None."""
+    """Return the id of another task that a live worker has claimed in the same work tree, or None."""
     state, now = worker.store.read(), worker.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -308,7 +315,10 @@ def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
 
 
 def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
-    """Return the traces of the attempt. Raise ``UnsafeTree`` in another work tree than that of the claim."""
+    """Return the traces of the attempt: its changes, commits, stashes and checkpoints.
+
+    Raise ``UnsafeTree`` if the task was claimed in another work tree.
+    """
     steps = tuple(each.record for each in task.checkpoints_of_attempt)
     attempt = attempt_of(worker, task)
     if attempt is None:
@@ -334,14 +344,17 @@ def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return the rescues of all tasks of this id, by their refs in git's order: commit and subject."""
+    """Return a mapping from each rescue ref of a task id to its commit and subject, in git's order.
+
+    Tasks with this id in other lists of the repository are included.
+    """
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
     rows = git.text("for-each-ref", form, f"{ref_folder(RESCUE_REFS, task_id)}/").splitlines()
     return {ref: (commit, subject) for ref, commit, subject in (row.split("\0", 2) for row in rows)}
 
 
 def rescues_of(worker: "Worker", task: "Task") -> list[str]:
-    """Return the rescue refs of this attempt, also of rollbacks that a crash interrupted.
+    """Return the rescue refs of this attempt, including those of interrupted rollbacks.
 
     Another list in the repository may have a task with the same id: its rescues have another baseline.
     """
@@ -354,6 +367,5 @@ def rescues_of(worker: "Worker", task: "Task") -> list[str]:
 
 
 def _next_number(git: Git, task_id: str) -> int:
-    """Return the number of the next rescue of a task."""
     numbers = [ref.rpartition("/")[2].partition("-")[0] for ref in rescue_refs(git, task_id)]
     return max((int(each) for each in numbers if each.isdecimal()), default=0) + 1

@@ -1,13 +1,13 @@
-"""Undo of a completed task by a person: one new commit reverts its work, and the task is open again.
+"""Undo of a completed task by the user: one new commit reverts the task's work, and the task is open again.
 
-    plan      the changes of its attempt, removed from the present head, as objects
-    judge     the checks of the completed tasks, on that commit, in a separate checkout
-    settle    the undo is recorded; the task is no longer proven, the branch moves, the state and the ledger follow
+plan       reverts the changes of the task's attempt on the present HEAD, as git objects only
+judge      runs the checks of the completed tasks on that commit, in a separate checkout
+finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
 
-It is refused, with everything as it was, if a completed task depends on it, the proof of another one breaks, or later
-work has changed the same lines. It is also refused if files of a person are in the way, or while a session is running.
-An undo is undone in the same way, by the name of its commit: then the task's own proof must pass too. The same command,
-or the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
+An undo is refused, with nothing changed, if a completed task depends on the task, if it breaks another task's proof, or
+if later work changed the same lines. It is also refused if it would overwrite the user's files, or while a session is
+running. An undo can be undone by the name of its commit: then the task's own proof must pass too. The same command, or
+the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TaskUndo:
-    """Plan of an undo, or of its reversal."""
+    """Plan of an undo of a completed task, or of the reversal of an undo."""
 
     task: "Task"
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -57,11 +57,11 @@ class TaskUndo:
 
     @property
     def what(self) -> str:
-        """Name of the reverted work, for people."""
+        """Name of the reverted work in messages to the user."""
         return _what(self.task.id, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer."""
+        """Return the plan of the undo as members of a JSON answer."""
         return {
             "task_id": self.task.id,
             "again": self.again,
@@ -79,7 +79,10 @@ def _what(task_id: str, *, again: bool) -> str:
 
 
 def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
-    """Return the task that an id or ``S8`` (its completing session) names, or the undo that a commit names."""
+    """Return the task that an id, a session such as ``S8`` (it completed the task) or an undo commit refers to.
+
+    The second value is the verdict line of the undo if ``what`` is an undo commit, else None.
+    """
     word, state, path = what.strip(), worker.store.read(), proven.ledger(worker.layout, make=False)
     if word in state.by_id:
         return word, None
@@ -89,12 +92,15 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
         raise UsageError(f"Session {word[1:]} completed {', '.join(items)}", hint=f"harness undo {items[0]}")
     if said := reversal.undone_by(path, word):
         return said.item, said
-    told = f"{what!r} is neither a task, nor a session, nor the commit of an undo"
+    told = f"{what!r} is neither a task, a session nor the commit of an undo"
     raise UsageError(told, hint="harness undo task-001  # or harness undo S8")
 
 
 def asked(worker: "Worker", what: str) -> str:
-    """Return what ``named`` finds, for a question. ``Refused`` if the task is not completed."""
+    """Describe the work that ``what`` refers to, for the confirmation question.
+
+    Raise ``Refused`` if the task is not completed.
+    """
     task_id, taken = named(worker, what)
     if taken is not None:
         return f"the undo of {task_id}"
@@ -104,9 +110,9 @@ def asked(worker: "Worker", what: str) -> str:
 
 
 def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo the task, or its undo; with ``dry_run``, only print the changes, and run nothing.
+    """Undo a completed task, or undo its undo; with ``dry_run``, only print the changes and run no check.
 
-    Raise ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``: then nothing has changed.
+    Raise ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``; nothing has changed then.
     """
     if not dry_run and (ended := _ended(worker, what)):
         return ended
@@ -114,15 +120,15 @@ def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], Non
     for each in plan.commits:
         say(f"{plan.what}: {str(each['commit'])[:10]} {each['subject']}")
     first = ", ".join(plan.paths[:6]) + (", ..." if plan.paths[6:] else "")
-    say(f"Changes {len(plan.paths)} file{'s' if plan.paths[1:] else ''}: {first}")
+    say(f"{len(plan.paths)} file{'s' if plan.paths[1:] else ''} will change: {first}")
     if plan.checks:
-        say(f"Runs the proofs of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} on it.")
+        say(f"The checks of {len(plan.checks)} completed task{'s' if plan.checks[1:] else ''} run on the result.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "unclear": [], "next": f"harness undo {what}"}
     unclear = _judged(worker, plan, say)
     _finalize(worker, plan)
-    ends = "It is completed again." if plan.again else "It is open again."
-    say(f"Took back {plan.what}: {plan.commit[:10]}. {ends}")
+    ends = "The task is completed again." if plan.again else "The task is open again."
+    say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "undone": True, "unclear": unclear, "commit": plan.commit, "next": following}
 
@@ -139,9 +145,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     _refuse_at_work(state, worker.store.now())
     task, place = worker.find(state, task_id), place_of(worker)
     if place is None:
-        raise Refused(
-            "The task list is not in a git work tree; no commits are on record", hint=f"harness why {task_id}"
-        )
+        raise Refused("The task list is not in a git work tree; no commits are recorded", hint=f"harness why {task_id}")
     git = place.git
     branch, head = reversal.stands_on(git)
     verdict = _taken_back(git, state, task, taken) if taken else _completed(worker, git, state, task)
@@ -155,7 +159,9 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
     elif git.text("log", "-1", "--no-show-signature", "--format=%B", head).strip() == message.strip():
         head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
     else:
-        raise Refused(f"None of the changes of {until[:10]} exist any more", hint=f"harness diff {task_id}")
+        raise Refused(
+            f"Nothing to undo: none of the changes of {until[:10]} still exist", hint=f"harness diff {task_id}"
+        )
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
     return TaskUndo(
@@ -173,7 +179,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
 
 
 def _refuse_at_work(state: "State", now: "datetime") -> None:
-    """Raise ``Busy`` while a session works on the list, or has left work that a run continues."""
+    """Raise ``Busy`` while a session is running on the list or a task is in progress."""
     if session := leases.holder(state, now):
         raise Busy(f"A session is running (owner={session.owner})", hint="wait, or: harness pause", owner=session.owner)
     if under_way := selection.in_progress(state):
@@ -187,7 +193,7 @@ def _refuse_open(task: "Task") -> None:
 
 
 def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> ClaimVerdict:
-    """Return the verdict by which a task was completed, if no other completed one depends on it."""
+    """Return the verdict that completed a task; raise ``Refused`` if another completed task depends on this task."""
     _refuse_open(task)
     standing = [each.id for each in state.tasks if each.status == "completed" and task.id in (each.depends_on or ())]
     if standing:
@@ -196,16 +202,19 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
     verdict = reversal.accepted(git, proven.ledger(worker.layout, make=False), task.id)
     if verdict is None:
         hint = f"git revert COMMIT  # then: harness task set {task.id} status=pending"
-        raise Refused(f"No commit of {task.id} is on record in this branch", hint=hint)
+        raise Refused(f"No commit of {task.id} is recorded on this branch", hint=hint)
     return verdict
 
 
 def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the person's undo of an open task, if all its dependencies are completed."""
+    """Return the verdict line of an earlier undo if that undo can be undone.
+
+    Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
+    """
     if task.status not in ("pending", "failed"):
-        raise Refused(f"{task.id} is {task.status}; its undo is history", hint=f"harness why {task.id}")
+        raise Refused(f"{task.id} is {task.status}; its undo cannot be undone", hint=f"harness why {task.id}")
     if not git.ancestor(str(taken.commit), str(git.head())):
-        raise Refused(f"{str(taken.commit)[:10]} is not in this branch", hint="git log --oneline")
+        raise Refused(f"The undo commit {str(taken.commit)[:10]} is not on this branch", hint="git log --oneline")
     known = state.by_id
     for need in task.depends_on or ():
         if need in known and known[need].status != "completed":
@@ -214,7 +223,7 @@ def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> 
 
 
 def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> Iterator["Task"]:
-    """Yield the other completed tasks with a check, those whose commits touched the same files first."""
+    """Yield the other completed tasks that have a check, starting with those whose commits changed the same files."""
     done = (each for each in state.tasks if each.status == "completed" and each.id != task.id)
     far: list[Task] = []
     for each in done:
@@ -228,7 +237,7 @@ def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> I
 
 
 def _paths_of(git: Git, task: "Task") -> frozenset[str]:
-    """Return the files that the commit of a completed task has changed; none if it is gone."""
+    """Return the paths that the commit of a completed task changed; empty if the commit no longer exists."""
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None
     found = git.changed_paths(git.commit_of(f"{commit}^1"), commit) if commit else ()
     return frozenset(each.path for each in found)
@@ -238,14 +247,14 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of the plan; return the tasks whose proofs fail already without it, so that they show nothing.
+    """Run the checks of the plan; return the tasks whose proofs already fail without the undo and so show nothing.
 
-    Raise ``VerificationFailed`` if one breaks; it names those that share it. Each command is run once.
+    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run.
     """
     git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
     if plan.again and plan.task.validation_command:
-        say(f"Running the proof of {plan.task.id}...")
+        say(f"Running the check of {plan.task.id}...")
         own = run_at(git, plan.commit, validation.check_of(plan.task, terms))
         if not own.accepted:
             raise _broken(plan, [plan.task.id], own.output)
@@ -255,13 +264,13 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
         together.setdefault(key, (validation.check_of(task, terms), []))[1].append(task.id)
     unclear: list[str] = []
     for check, names in together.values():
-        say(f"Running the proof of {', '.join(names[:_MOST_NAMED])}...")
+        say(f"Running the check of {', '.join(names[:_MOST_NAMED])}...")
         found = run_at(git, plan.commit, check)
         if found.accepted:
             continue
         if run_at(git, plan.head, check).accepted:
             raise _broken(plan, names, found.output)
-        say("It fails in a checkout without this as well, and proves nothing.")
+        say("The check also fails without this change, so it proves nothing.")
         unclear += names
     return unclear
 
@@ -269,8 +278,8 @@ def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> lis
 def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed:
     shown = ", ".join(names[:_MOST_NAMED])
     return VerificationFailed(
-        f"{plan.what} was not taken back: the proof of {shown} would fail",
-        hint=f"harness undo {names[0]}, which stands on it, first" if not plan.again else f"harness why {names[0]}",
+        f"{plan.what} was not undone: the check of {shown} would fail",
+        hint=f"harness undo {names[0]}  # first" if not plan.again else f"harness why {names[0]}",
         broken=names,
         tail=validation.tail_of(output),
     )
@@ -280,7 +289,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(worker: "Worker", plan: TaskUndo) -> None:
-    """Carry the undo out under the lock, so that no task begins meanwhile."""
+    """Carry out the undo under the lock, so that no task can start meanwhile."""
     path = proven.reversal_path(worker.layout)
     found = Reversal(
         item=plan.task.id,
@@ -296,7 +305,7 @@ def _finalize(worker: "Worker", plan: TaskUndo) -> None:
         _refuse_at_work(change.state, change.now)
         task = worker.find(change.state, plan.task.id)
         if task.status != plan.task.status:
-            raise Busy(f"{task.id} is {task.status} meanwhile", hint="harness status")
+            raise Busy(f"{task.id} has become {task.status} meanwhile", hint="harness status")
         reversal.decide(path, found)
         _carry_out(worker, change, plan.place.git, found)
 
@@ -305,7 +314,10 @@ def _finalize(worker: "Worker", plan: TaskUndo) -> None:
 
 
 def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reversal) -> None:
-    """Do the steps of an undo; each may be repeated. Raise, with nothing changed, as ``merge_queue.move`` does."""
+    """Execute the steps of an undo; each step can be repeated. Raise the exceptions of ``merge_queue.move``.
+
+    If an exception is raised, nothing has changed.
+    """
     task = worker.find(change.state, found.item)
     if not found.again:
         proven.forget(worker.layout, task.id)
@@ -323,7 +335,7 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
     else:
         lifecycle.take_back(task)
     ledger.write(proven.ledger(worker.layout), found.line())
-    change.note("WARN", f"a person took back {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
+    change.note("WARN", f"a person undid {found.what}", task=task.id, end=f"(commit {found.commit[:7]})")
     change.touch(task)
 
 
@@ -331,7 +343,7 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(worker: "Worker", what: str) -> JsonObject | None:
-    """Return the answer of an undo of these words that was killed and is complete now; else ``None``."""
+    """Complete an interrupted undo; return its answer if the command asks for the same undo, else ``None``."""
     found = reversal.decided(proven.reversal_path(worker.layout))
     if found is None:
         return None
@@ -352,10 +364,9 @@ def _ended(worker: "Worker", what: str) -> JsonObject | None:
 
 
 def finish(worker: "Worker") -> list[JsonObject]:
-    """Complete an undo that a kill has left, unless a task is in progress; return the steps for ``recover.confirm``.
+    """Complete an interrupted undo unless a task is in progress; return its result for ``recover.confirm``.
 
-    ``action`` is ``reopened`` or ``confirmed``, or ``left`` if the branch has diverged: then the task is checked as it
-    is.
+    ``action`` is ``reopened`` or ``confirmed``, or ``left`` if the branch has diverged: then the task's check decides.
     """
     path = proven.reversal_path(worker.layout)
     found = reversal.decided(path)
@@ -374,14 +385,14 @@ def finish(worker: "Worker") -> list[JsonObject]:
                 return None
             if not (has_moved and _is_settled(git, task, found)):
                 _carry_out(worker, change, git, found)
-            said = f"taking back {found.what} was interrupted, and is ended now (commit {found.commit[:7]})"
+            said = f"undoing {found.what} was interrupted, and is now complete (commit {found.commit[:7]})"
             return answer | {"action": "confirmed" if found.again else "reopened", "reason": said}
-        return answer | {"action": "left", "reason": f"taking back {found.what} was interrupted"}
+        return answer | {"action": "left", "reason": f"undoing {found.what} was interrupted"}
 
     try:
         done = worker.store.change(act)
     except UnsafeTree as error:  # files are in the way: nothing has changed
-        done = answer | {"action": "left", "reason": f"taking back {found.what} was interrupted: {error.message}"}
+        done = answer | {"action": "left", "reason": f"undoing {found.what} was interrupted: {error.message}"}
     if done is None:
         return []
     reversal.over(path)
@@ -390,7 +401,7 @@ def finish(worker: "Worker") -> list[JsonObject]:
 
 
 def _is_settled(git: Git, task: "Task", found: Reversal) -> bool:
-    """Return True if the state has it already: open again, or completed by later work; or brought back."""
+    """Return True if the state already agrees with the undo (or its reversal), or if later work completed the task."""
     if found.again or task.status != "completed":
         return (task.status == "completed") == found.again
     commit = git.commit_of(task.completed_commit) if task.completed_commit else None

@@ -1,4 +1,4 @@
-"""Run of the check of a task, by the harness itself and never by the agent. Source: ``tasklist.md`` 11.5."""
+"""Execution of a task's check by the harness, never by the agent. Source: ``tasklist.md`` 11.5."""
 
 import re
 from collections.abc import Mapping
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 
 
 PASS, GRADE, CHANGE = "pass", "grade", "change"
-"""Further demands on a validation that passes: see ``run``."""
+"""What a validation demands besides a passing check; see ``run``."""
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
 EARLIER = "earlier tasks"
-"""Step that runs the proofs of completed tasks on the work."""
+"""Name of the verification step that runs the proofs of completed tasks on the new work."""
 _MOST_OPEN = 100  # tasks whose proofs are protected while another one is in progress
 
 _SHELL = re.compile(r"[^\w./+,:@%-]")
-"""Characters that the name of a program does not have; a first word with one of them is left to the shell."""
+"""Pattern of characters that no program name contains. A first word with such a character is left to the shell."""
 
 
 class MissingCommand(ConfigurationError):
-    """The task has no check; category CONFIG."""
+    """Error of category CONFIG: the task has no check."""
 
     code = "missing_validation"
 
 
 class ProgramMissing(ToolMissing):
-    """The first program of a validation is not installed; category ENV_SETUP."""
+    """Error of category ENV_SETUP: the program that a validation command starts with is not installed."""
 
     code = "program_missing"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationRun:
-    """Result of a validation."""
+    """Result of validating a task."""
 
     result: str  # PASS, FAIL or TIMEOUT
     exit: int | None  # None after a timeout, and if the work was rejected before a run
@@ -81,57 +81,61 @@ class ValidationRun:
 
     @property
     def passed(self) -> bool:
-        """True if it proves the task."""
+        """True if the validation passed, so that it proves the task."""
         return self.result == "PASS"
 
     @property
     def proof_seconds(self) -> float:
-        """Duration of the command itself."""
+        """Duration of the check command itself, in seconds."""
         return next((each.seconds or 0.0 for each in self.steps if each.step == "proof"), self.seconds)
 
     @property
     def category(self) -> str:
-        """Category of the failure, if it is one."""
+        """Failure category of a validation that did not pass."""
         return "TIMEOUT" if self.result == "TIMEOUT" else "TASK_EXEC" if self.over_limit else "TEST_FAIL"
 
     @property
     def over_limit(self) -> bool:
-        """True if it was ended because it exceeded a machine limit."""
+        """True if the validation was stopped because it exceeded a machine limit."""
         return any(each["code"] == "over_limit" for each in self.findings)
 
     @property
     def failure(self) -> str:
-        """Reason why it did not pass, in a few words."""
+        """Short reason why the validation did not pass."""
         if self.result == "TIMEOUT":
             return f"timed out after {self.proof_seconds:.0f} s"
         return self.reasons[0] if self.reasons else f"FAIL (exit {self.exit})"
 
     @property
     def asks(self) -> bool:
-        """True if a person has to decide: nothing was changed, and the check passed before."""
+        """True if the user has to decide, because the check passed already before and nothing was changed."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
-        """Return the same run for work that is rejected after all."""
+        """Return a copy of the result in which the work is rejected for these reasons."""
         return replace(self, result="FAIL", reasons=reasons)
 
     def as_record(self) -> JsonObject:
-        """Return the members of the answer; the full output is in the log, and each step in the ledger."""
+        """Return the result as members of a JSON answer, without the full output and the single steps.
+
+        The output is in the log, and the steps are in the ledger.
+        """
         kept = (each.name for each in fields(self) if each.name not in ("output", "steps"))
         return {name: getattr(self, name) for name in kept}
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Verify a task in progress by its check.
+    """Verify a task in progress by running its check, and renew the lease meanwhile.
 
-    ``work`` is the attempt's work, if there is a baseline. Then its candidate commit is verified, in a checkout or in
-    the folder as the list says. The lease is renewed meanwhile. A pass is recorded outside the project. ``demand`` is
-    the further demand on a pass: none (``PASS``), what the task requires (``GRADE``), or that and a change
-    (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing``, ``ProofChanged``; ``LeaseLost`` ends the command.
+    ``work`` is the attempt's work if there is a baseline. Then its candidate commit is verified, in a checkout or in
+    the folder, as the list's settings say. A pass is recorded outside the project. ``demand`` says what a pass needs
+    besides a passing check: nothing (``PASS``), the grade that the task requires (``GRADE``), or this grade and a
+    change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``. Raise ``LeaseLost``, and stop
+    the command, if the claim is lost.
     """
     command = task.validation_command
     if command is None:
-        hint = f"a person adds it: harness task set {task.id} validation.command='…', then: harness resume"
+        hint = f"to add one: harness task set {task.id} validation.command='…', then: harness resume"
         raise MissingCommand(f"{task.id} has no validation.command in harness-tasks.json", hint=hint)
     proven.refuse_changed(worker.layout, task)
     _need_program(command, folder_of(worker), process.scrubbed_environment())
@@ -154,13 +158,13 @@ def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the verdict, rejected if the task demands more than this grade."""
+    """Return the verdict, rejected if the task demands a higher grade or a change."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
         finding = Finding(UNCHANGED, CRITICAL, f"{grade.basis}: is it done?")
     elif (task.requires or terms.requires) == PROVEN and not grade.is_proven:
-        told = f"The check passes, and this task needs a proof (requires: proven): {grade.basis}"
+        told = f"The check passes, but this task needs a proof (requires: proven): {grade.basis}"
         finding = Finding("only_checked", CRITICAL, told)
     else:
         return verdict
@@ -168,10 +172,10 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
 
 
 def _own_files(work: "AttemptWork") -> Finding:
-    """Return the warning that the command ran with the person's own uncommitted files, which are in no commit."""
+    """Return a warning that the command ran with the user's own uncommitted files, which no commit contains."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
-    return Finding("own_files", WARN, f"{message}; the task's commit does not hold them", {"paths": names[:50]})
+    return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
 
 
 def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: proven.ClaimTerms) -> Verdict:
@@ -193,9 +197,9 @@ def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     worker: "Worker", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict, rejected if the work breaks a completed task, and the completed tasks whose proofs pass.
+    """Return the verdict and the completed tasks whose proofs pass; the verdict is rejected if the work breaks a task.
 
-    All together have the time of the task's own proof; the rest is checked at the end of the run.
+    All these proofs together may take as long as the task's own proof. The others are checked at the end of the run.
     """
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
@@ -235,11 +239,11 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return the finding about a completed task whose proof fails on the work; ``None`` if a retry passes."""
+    """Return a finding about a completed task whose proof fails on the work; ``None`` if a retry passes."""
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
-        told = f"{other.id} is completed, and its proof failed before this work as well: {check.command}"
+        told = f"{other.id} is completed, but its check already failed without this work: {check.command}"
         return Finding("failed_before", WARN, told, data)
     if proof_at(folder, work, check, stop).accepted:
         return None
@@ -247,19 +251,21 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Return the verdict of a known proof: in a checkout of the commit, or in the folder as it is."""
+    """Run a known proof in a checkout of the commit, or in the folder as it is, and return the verdict."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a proof ran to its end and failed: one that was ended for its time or size shows nothing."""
+    """Return True if a proof ran to its end and failed. A proof that was stopped for its time or size does not
+    count.
+    """
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
 
 def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = ()) -> CommandCheck:
-    """Return the task's check with its strictness; ``others`` are the checks of open tasks."""
+    """Return the task's check with its strictness settings; ``others`` contains the checks of open tasks."""
     return CommandCheck(
         command=task.validation_command or "false",
         timeout_seconds=task.timeout_seconds,
@@ -275,7 +281,7 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
-    """Return the checks of the other open tasks, also as they were before somebody edited the file."""
+    """Return the checks of the other open tasks, including their earlier versions if the file was edited."""
     still = (each for each in worker.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(worker.layout, each)]
@@ -283,7 +289,7 @@ def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
 
 
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
-    """Return why this work is rejected without a run; empty if it is not."""
+    """Return the reasons why this work is rejected without running its check; empty if there are none."""
     terms = proven.terms(worker.layout, worker.store.read(), task)
     check = replace(
         check_of(task, terms, _of_open_tasks(worker, task)), installed=environment_inventory.since(worker, task)
@@ -294,7 +300,7 @@ def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(worker: "Worker", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that nobody works on, on the present files; ``None`` if it has none."""
+    """Run the check of a task that is not in progress on the present files; ``None`` if the task has no check."""
     if task.validation_command is None:
         return None
     wished = worker.store.read().config.sandbox
@@ -304,9 +310,10 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return True if the check passes before any work: in a checkout of HEAD, else in the folder.
+    """Return True if the task's check passes before any work, in a checkout of HEAD or, without a commit, in the
+    folder.
 
-    ``None`` if it has no answer within so many seconds, or cannot be run.
+    ``None`` if the check cannot be run, or does not end within ``within_seconds``.
     """
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=worker.store.read().config.sandbox)
     check = check_of(task, terms)
@@ -354,7 +361,7 @@ def proof_on_record(
 
 
 def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -> bool:
-    """Return True if a pass of this grade completes the task."""
+    """Return True if a pass of this grade is sufficient to complete the task."""
     required = task.requires or proven.terms(worker.layout, worker.store.read(), task).requires
     if grade == UNCHANGED and demand == CHANGE:
         return False
@@ -362,12 +369,12 @@ def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -
 
 
 def tail_of(output: str) -> list[str]:
-    """Return the last 40 lines; of very long ones the end."""
+    """Return the last 40 lines of the output; a very long line is cut to its end."""
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
 def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the trees that have passed: the verified one, and in place the one with the files that the run wrote."""
+    """Record the git trees that passed: the verified tree and, for a run in place, the tree with the files it wrote."""
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -388,12 +395,15 @@ def _write_log(worker: "Worker", task: "Task", output: str) -> str:
 
 
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
-    """Raise ``ProgramMissing`` if the shell does not know the command; a text beyond a name is left to the shell."""
+    """Raise ``ProgramMissing`` if the shell does not find the command's program.
+
+    If the first word is more than a plain name, it is left to the shell.
+    """
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):
         return
     words = ("sh", "-c", 'command -v -- "$1"', "sh", word)
     found = process.run(words, cwd=folder, env=environment, timeout_seconds=SECONDS_TO_LOOK)
     if found.exit_code != 0:
-        hint = "set the environment up (sh harness-init.sh), then run the same command again"
+        hint = "set up the environment (sh harness-init.sh), then run the same command again"
         raise ProgramMissing(f"the validation needs {word}, which is not installed", hint=hint)

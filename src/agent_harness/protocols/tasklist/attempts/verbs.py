@@ -1,7 +1,7 @@
-"""Verbs that end an attempt, or prove it: validate, complete, fail, release, rollback.
+"""Commands that prove or end an attempt: validate, complete, fail, release, rollback.
 
-All of them need the owner's token, can be repeated by an agent that lost the answer, and hold the lock on the state
-only while they write it. Source: ``tasklist.md`` 11, 13.3.
+Each command needs the owner's token, and an agent that lost the answer can repeat the command. The lock on the state is
+held only while the state is written. Source: ``tasklist.md`` 11, 13.3.
 """
 
 import os
@@ -31,15 +31,17 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange
 
 
-NO_CANDIDATE = "no git work tree with a commit here: validations run in the folder itself, and nothing is rolled back"
-GREEN_BEFORE = "it passed on the code before as well, so that it proves nothing"
+NO_CANDIDATE = (
+    "this is not a git work tree with a commit: validations run in the folder itself, and nothing is rolled back"
+)
+GREEN_BEFORE = "the check already passed on the base commit, so it proves nothing"
 
 
 def validate(worker: "Worker", task_id: str) -> JsonObject:
-    """Run the check of this worker's task; the members of the answer are those of ``ValidationRun``.
+    """Run the check of this worker's task; return the members of ``ValidationRun``.
 
-    A pass is remembered for ``complete``, which demands more. Raise ``ConfigurationError`` (no command; the list is
-    halted) and ``ToolMissing`` (its program is missing; the second time the list is halted).
+    A pass is recorded for ``complete``, which may demand more. Raise ``ConfigurationError`` if the task has no command,
+    and halt the list. Raise ``ToolMissing`` if the command's program is missing; the second time, halt the list.
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
@@ -54,13 +56,14 @@ def complete(
     message: str | None = None,
     known: "AttemptFacts | None" = None,
 ) -> JsonObject:
-    """Prove the task and end it: ``commit``, ``stats``, ``remaining``, ``validation`` (``None``: proven before).
+    """Prove the task and complete it; return ``commit``, ``stats``, ``remaining`` and ``validation``.
 
-    ``known`` has facts about the attempt for the ledger, which has each verdict on it when this returns or raises. Only
-    ``harness run``, and a person who accepts, passes it. While an agent works on the task for a run, any other call is
-    a request (``requested``), which is carried out after the turn. Raise ``VerificationFailed`` or ``TimedOut`` if the
-    proof fails: the task stays in progress and its work stays as it is. Raise ``UnsafeTree`` if no commit can be made;
-    then too. Repeated after success: ``already``.
+    ``validation`` is ``None`` if the task was proven before. ``known`` contains facts about the attempt for the ledger;
+    only ``harness run``, and a user who accepts the work, pass it. The verdict is in the ledger when this function
+    returns or raises. While a run's agent works on the task, any other call is only a request (``requested``), which is
+    carried out after the agent's turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, and
+    ``UnsafeTree`` if no commit can be made. In both cases the task stays in progress and its work is unchanged. If the
+    call is repeated after success, the answer contains ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(worker.layout), task_id)
@@ -86,9 +89,10 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return the demand on the check: a person or their agent may say that nothing had to be changed.
+    """Return what the check must show besides passing.
 
-    By the format of the list a pass completes a task. ``harness run`` has started an agent, and demands a change.
+    Without ``known``, a pass of the required grade is enough. An agent that ``harness run`` started must also have
+    changed something, unless the user accepts the work.
     """
     if known is None:
         return GRADE
@@ -96,9 +100,10 @@ def _demand(known: "AttemptFacts | None") -> str:
 
 
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task in the turn of an agent of ``harness run``; it is closed once the turn is over.
+    """Prove the task during a turn of an agent of ``harness run``, and record the request to complete it.
 
-    The agent's changes after its request are verified then; if there are none, this proof counts.
+    The task is completed after the turn. Changes that the agent makes after its request are verified then; if there are
+    none, this proof counts.
     """
     proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
@@ -117,7 +122,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAttempt:
-    """Verdict on an attempt's work, and the commit that holds exactly this work."""
+    """Verdict on an attempt's work, and the commit that contains exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
@@ -132,10 +137,10 @@ class JudgedAttempt:
 def proof_of(
     worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Open the attempt's work once, verify it unless it is proven already, and commit exactly this work.
+    """Verify the attempt's work unless it is already proven, and commit exactly this work.
 
-    If the validation runs in the folder, the files that it wrote there go in as well, after the guard has checked them.
-    Raise as ``complete``, except for a failed proof.
+    If the check runs in the folder, files that it wrote there are committed as well, after they have been examined.
+    Raise the exceptions of ``complete``, except for a failed proof.
     """
     with commits.opened(worker, task) as work:
         known = validation.proof_on_record(worker, task, work, demand=demand)
@@ -165,7 +170,7 @@ def proof_of(
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
-    """Facts about the attempt that the starter of an agent knows when a claim is verified."""
+    """Facts about the attempt that are known only to the process that started the agent."""
 
     agent: str | None = None
     model: str | None = None
@@ -182,10 +187,10 @@ def on_record(
     known: AttemptFacts | None = None,
     resumed: bool = False,
 ) -> ClaimVerdict:
-    """Return the ledger line of a verdict: a rejection is written here, an acceptance by ``completed``.
+    """Return the ledger line of a verdict. A rejection is written to the ledger here, an acceptance by ``completed``.
 
-    It is noted outside the project first. A second verification of the same files for a harness that was killed
-    (``resumed``) reuses that line.
+    The verdict is first noted outside the project. If a killed harness verifies the same files again (``resumed``), the
+    same line is used.
     """
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(worker.layout)
@@ -227,7 +232,7 @@ def on_record(
 
 
 def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write the line of work that was refused before its check could run; ``code`` says why."""
+    """Write and return the ledger line of work that was refused before its check could run; ``code`` is the reason."""
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -247,7 +252,7 @@ def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Return the line about a checked task that no claim completed; ``code`` says why."""
+    """Return the ledger line about a checked task that no claim completed; ``code`` is the reason."""
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -264,7 +269,7 @@ def word_of_file(
 
 
 def _grade(proof: JudgedAttempt) -> str | None:
-    """Return ``checked`` also for a task that a person accepts as done although nothing was changed."""
+    """Return the grade of a proof; ``checked`` if the user accepts an unchanged task as done."""
     return CHECKED if proof.grade == UNCHANGED else proof.grade
 
 
@@ -329,7 +334,7 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Return the run of the validation as a step; its output is kept."""
+    """Return the validation's run as a verdict step, and save its output."""
     command = str(task.validation_command)
     return kept_step(
         worker, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -346,7 +351,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Return the run of a command as a step; its output is kept."""
+    """Return a command's run as a verdict step, and save its output in a log file."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
     kept = ledger.keep_output(
@@ -368,7 +373,7 @@ def kept_step(
 
 
 def _printed(worker: "Worker", task: "Task") -> str:
-    """Return the output of the validation that has passed before."""
+    """Return the saved output of the validation that passed earlier; empty if it cannot be read."""
     try:
         path = worker.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -377,7 +382,7 @@ def _printed(worker: "Worker", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """Return the message of the task's commit, by which a recovery finds it again."""
+    """Return the message of the task's commit. It begins with the task id, by which a recovery finds the commit."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -391,10 +396,10 @@ def fail(
     rollback: bool = True,
     allow_pushed: bool = False,
 ) -> JsonObject:
-    """End the attempt without a proof: ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
+    """End the attempt as failed; return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
-    Raise ``UnsafeTree`` if the rollback was refused: the attempt is counted, the list halted, the work tree untouched.
-    Repeated after success: ``already``.
+    Raise ``UnsafeTree`` if the rollback was refused: the attempt is counted, the list is halted, and the work tree is
+    untouched. If the call is repeated after success, the answer contains ``already``.
     """
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
@@ -405,7 +410,10 @@ def fail(
 
 
 def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
-    """Give the task back as if it had not been claimed; its work goes into a rescue. Repeated: ``already``."""
+    """Release the task as if it had not been claimed, and keep its work in a rescue.
+
+    If the call is repeated after success, the answer contains ``already``.
+    """
     if (found := _ended(worker, task_id, "pending")) is not None:
         return {"task_id": found.id, "status": found.status, "attempts": found.attempts, "already": True}
     task = close_attempt.mine(worker, task_id)
@@ -413,7 +421,9 @@ def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Roll the work tree back to the claim, and keep the task; with ``dry_run``, report the effects."""
+    """Roll the work tree back to the state at the claim, but keep the claim; with ``dry_run``, only report the
+    effects.
+    """
     task = close_attempt.mine(worker, task_id)
     policy = "hard" if worker.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
     if dry_run:
@@ -425,7 +435,7 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
 
 
 def _said(text: str) -> str:
-    """Return an agent's text on one line, without secrets, as JSON can hold it."""
+    """Return an agent's text on one line, with secrets masked and safe for JSON."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return redact(line) or "no reason given"
 
@@ -434,7 +444,7 @@ def _said(text: str) -> str:
 
 
 def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
-    """Return the task, if this worker has already ended it so."""
+    """Return the task if this worker has already ended it with this status, or None."""
     task = worker.find(worker.store.read(), task_id)
     if task.status != status:
         return None
@@ -444,7 +454,7 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
 
 
 def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation; an error before its start goes into the log, and may halt the list."""
+    """Run the validation of a task. An error before the check starts is logged, and may halt the list."""
     try:
         ran = validation.run(worker, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -486,15 +496,15 @@ def _refuse(
 
 
 def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """Leave the task to a person: nobody works on it before they decide whether it is done."""
+    """End the attempt with a question to the user, and return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",
     }
     failure = Failure(category="TEST_FAIL", message=str(ran.basis), question=question)
     close_attempt.failed(worker, task, failure)
-    told = f"{task.id} is left to a person: {ran.basis}"
-    hint = f"a person answers: harness task accept {task.id} (it is done), or: harness task reset {task.id} (it is not)"
+    told = f"{task.id} waits for your decision: {ran.basis}"
+    hint = f"if it is done: harness task accept {task.id}; if it is not: harness task reset {task.id}"
     return VerificationFailed(told, hint=hint, task_id=task.id, final=True, **ran.as_record())
 
 

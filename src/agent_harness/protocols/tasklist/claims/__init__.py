@@ -1,1 +1,1 @@
-"""Ownership of tasks: claiming, renewing the lease, and claims whose owner is gone."""
+"""Ownership of tasks: claiming a task, renewing its lease, and handling claims whose owner has exited."""

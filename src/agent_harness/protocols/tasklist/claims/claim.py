@@ -1,7 +1,7 @@
-"""Claim of a task, with the steps before it: recovery of unfinished work here, and the baseline for the attempt.
+"""Claim of a task, with the preceding steps: recovery of unfinished work, and the baseline of the attempt.
 
-Under one lock the list is checked, expired claims are taken back, hopeless tasks are failed, the next task is chosen
-and given away, in one write. Source: ``tasklist.md`` 7, 10, 11.2, 12.
+Under one lock and in one write, the list is checked, expired claims are released, tasks that can never start are
+failed, and the next task is selected and claimed. Source: ``tasklist.md`` 7, 10, 11.2, 12.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 SHARED = "several workers share this folder, which is not a git work tree: no work is rolled back"
 _GUESSES = 3
-"""Number of baselines prepared outside the lock; then one is prepared under it, however long it takes."""
+"""Number of baselines that are prepared outside the lock. After that, the baseline is prepared under the lock."""
 
 
 class _OtherTask(Exception):
-    """Another worker took the task for which a baseline was prepared."""
+    """Signal that the prepared baseline is for another task than the selected one."""
 
 
 class _Interrupted(Exception):
-    """A task was left unfinished here, and is recovered before anything is claimed."""
+    """Signal that an interrupted task must be recovered before any task is claimed."""
 
 
 class _ClaimRequest:
-    """Parameters of one call of ``claim``, with the baseline that was prepared for it."""
+    """Parameters of one call of ``claim``, together with the prepared baseline."""
 
     __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
 
@@ -55,7 +55,7 @@ class _ClaimRequest:
         self.recovered = False  # True once unfinished tasks have been recovered
 
     def drop(self) -> None:
-        """Delete the baseline."""
+        """Delete the prepared baseline."""
         if self.prepared:
             from agent_harness.protocols.tasklist.attempts import rollback
 
@@ -69,10 +69,10 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Give the worker the next task, or the named one, or the one that it already holds.
+    """Claim a task for the worker: its own task in progress, the task with ``task_id``, or the next one.
 
-    Raise ``NothingEligible``, ``Busy`` (another session, paused, an interrupted task that the agent must judge),
-    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree), ``UnsafeTree``.
+    Raise ``NothingEligible``, ``Busy`` (another session, a pause, or an interrupted task that the agent must judge),
+    ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``.
     """
     request = _ClaimRequest(worker, task_id, lease_seconds, dirty)
     try:
@@ -121,11 +121,11 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
         if nothing:
             raise won
         return won
-    raise Busy("other workers took every task that was looked at", hint="harness task claim")
+    raise Busy("other workers claimed every task that this worker tried", hint="harness task claim")
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Return a baseline for the task that will probably be claimed; ``None`` outside git, or if there is none."""
+    """Return a baseline for the task that will probably be claimed; ``None`` outside git, or if no task is eligible."""
     worker = request.worker
     if not worker.git:
         return None
@@ -143,7 +143,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would give; change nothing. Raise as ``claim`` does."""
+    """Return the task that ``claim`` would select; change nothing. Raise the exceptions of ``claim``."""
     state = state.copy()
     refuse_claims(worker, state, now)
     under_way = selection.in_progress(state)
@@ -166,7 +166,7 @@ def _nothing(state: State) -> NothingEligible:
 
 
 def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
-    """Raise while this worker may not claim anything at all."""
+    """Raise an error while this worker may not claim any task."""
     refuse_rest(worker, state)
     if state.sessions_used_up:
         raise LimitReached(
@@ -184,7 +184,7 @@ def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
 
 
 def refuse_rest(worker: Worker, state: State) -> None:
-    """Raise ``PersonNeeded`` while the list is halted, ``Busy`` while a person has paused it."""
+    """Raise ``PersonNeeded`` while the list is halted, and ``Busy`` while the user has paused the list."""
     if halt := state.halt:
         said = f"{halt.get('category')}: {halt.get('message')}"
         raise PersonNeeded(f"halted by {said}", hint="fix it, then: harness resume", halt=halt)
@@ -193,7 +193,7 @@ def refuse_rest(worker: Worker, state: State) -> None:
 
 
 def _outcomes(worker: Worker, state: State) -> int:
-    """Return the attempts that ended in this session; in concurrent mode, those of this worker."""
+    """Return the number of attempts that ended in this session; in concurrent mode, the number for this worker only."""
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -202,7 +202,10 @@ def _outcomes(worker: Worker, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Return the answer about the claimed task, or why there is none; returned, so that the changes are kept."""
+    """Claim a task in this change of the state, and return the answer.
+
+    ``NothingEligible`` is returned instead of raised, so that the other changes to the state are saved.
+    """
     state, now, worker = change.state, change.now, request.worker
     under_way = selection.in_progress(state)
     if under_way and not request.recovered and _unfinished(worker, state, now):
@@ -215,7 +218,11 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
         change.touch(held)
         return _answer(held, resumed=True)
     if held:
-        raise Busy(f"you hold {held.id}: end that first", hint=f"harness task complete {held.id}", task_id=held.id)
+        raise Busy(
+            f"you already have {held.id} in progress: end it first",
+            hint=f"harness task complete {held.id}",
+            task_id=held.id,
+        )
     _refuse_others(worker, state, under_way, now)
     if under_way:
         leases.reap(change)
@@ -235,7 +242,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
 
 def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return this worker's task in progress with a valid lease, or None."""
+    """Return this worker's task in progress if its lease is valid, or None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -245,7 +252,7 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise if another worker has this git work tree, or for an exclusive list any work tree."""
+    """Raise an error if another worker uses this work tree or, in exclusive mode, has any task in progress."""
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
@@ -257,7 +264,7 @@ def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: dat
             )
         if task.worktree == worker.tree_name and worker.git:
             refused = Refused(
-                f"{task.claimed_by} works on {task.id} in this same work tree ({worker.tree})",
+                f"{task.claimed_by} is working on {task.id} in the same work tree ({worker.tree})",
                 hint="git worktree add ../another-folder  # and claim there",
                 owner=task.claimed_by,
             )
@@ -334,7 +341,7 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
 
 
 def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
-    """Log the limits of a folder that several workers share, once per list."""
+    """Log a warning, once per list, about the limits of a folder that several workers share."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -366,14 +373,14 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
-    """Return the recorded baseline for the next attempt at a task, or None."""
+    """Record a baseline for the next attempt at a task, and return its claim record; None outside git."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
-    """Return the files that decide about the task in a folder without a baseline, for comparison when it is proven."""
+    """Return the files that decide the task's check, for a later comparison, in a folder without a baseline."""
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -388,10 +395,10 @@ def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
 
 
 def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
-    """Return the tasks that somebody left and that this worker can recover; none during a pause or halt.
+    """Return the interrupted tasks that this worker can recover; empty during a pause or halt.
 
-    Exclusive: those whose owner shows no sign of life. Concurrent: those whose lease ended, in this work tree. A task
-    without traces is taken back with a claim.
+    In exclusive mode these are tasks whose owner shows no sign of life. In concurrent mode they are tasks of this work
+    tree whose lease has expired. A task without traces is not listed: the next claim releases it.
     """
     if worker.store.paused() or state.halt:
         return []
@@ -406,7 +413,7 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(worker: Worker, state: State) -> None:
-    """Recover interrupted tasks here; raise ``Busy`` if only the agent can judge one."""
+    """Recover interrupted tasks of this work tree; raise ``Busy`` if only the agent can decide about one of them."""
     if not selection.in_progress(state):
         return
     for task in _unfinished(worker, state, worker.store.now()):
@@ -420,7 +427,7 @@ def _recover_first(worker: Worker, state: State) -> None:
 def _must_judge(task: Task) -> Busy:
     steps = ", ".join(str(each.step) for each in task.checkpoints_of_attempt)
     busy = Busy(
-        f"{task.id} was interrupted after step {steps}, and its files show no change: compare them with that",
+        f"{task.id} was interrupted after step {steps}, but its files are unchanged: check what was really done",
         hint=f"harness task recover {task.id} --decide resume  # or --decide fail",
         task_id=task.id,
     )

@@ -1,8 +1,7 @@
-"""Installed packages where a task's check may run tests: before an attempt, at its verification, and at its end.
+"""Record of the packages installed where a task's check may run: before an attempt, at verification and at its end.
 
-Attempts of one run follow each other without a running agent between them. So the record of an attempt that has changed
-nothing stays open for the next. One look before each proof and one at the end of the run find as much as three for each
-attempt.
+No agent runs between two attempts of one run. So the record of an attempt that changed nothing stays open for the next
+attempt. Then one scan before each proof and one at the end of the run find as much as three scans for each attempt.
 """
 
 from contextlib import suppress
@@ -37,9 +36,9 @@ _record_at = lru_cache(maxsize=1)(InstalledRecord)  # it knows what this process
 
 
 def look(worker: "Worker", task: "Task") -> None:
-    """Record the installed packages before an attempt; not again if the last attempt has changed nothing.
+    """Record the installed packages before an attempt, unless the last attempt changed nothing.
 
-    The checks of all open tasks count: this attempt may plant something for a later one.
+    The checks of all open tasks are considered, because this attempt could install something that affects a later task.
     """
     record = _record_at(proven.installed_path(worker.layout, worker.id, make=True))
     if record.path is None or task.validation_command is None:
@@ -63,7 +62,7 @@ def look(worker: "Worker", task: "Task") -> None:
 
 
 def since(worker: "Worker", task: "Task") -> Differences:
-    """Return the changes since then, except those that the task may make."""
+    """Return the changes to installed packages since the attempt began, except those that the task may make."""
     folder = folder_of(worker)
     return _record_of(worker).changes(
         project=Path(folder),
@@ -73,10 +72,11 @@ def since(worker: "Worker", task: "Task") -> Differences:
 
 
 def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt: its changes stay changes for the next one, unless a person allowed them.
+    """Record the end of an attempt. Its package changes count for the next attempt too, unless the user allowed them.
 
-    If it has changed nothing and the run goes on, the record stays open: changes after the look before its proof count
-    for the next attempt. A check in a checkout and a sandbox changes nothing that is installed; a cleanup may.
+    If the attempt changed nothing and the run continues, the record stays open. Changes after the scan before its proof
+    then count for the next attempt. A check in a checkout and a sandbox cannot change installed packages; a cleanup
+    can.
     """
     record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
     if has_more or not (worker.goes_on and record.is_unchanged):
@@ -91,9 +91,9 @@ def _in_place(worker: "Worker") -> bool:
 
 
 def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
-    """Close the record before a run waits or ends: later changes are not an agent's. Ignore errors.
+    """Close the package record before a run waits or ends, because later changes are not an agent's. Ignore errors.
 
-    ``is_left_open``: it is a part of another run, which goes on, and finally calls ``close`` for each workspace.
+    ``is_left_open`` means that the attempt belongs to a larger run, which later calls ``close`` for each workspace.
     """
     with suppress(HarnessError):
         record = _record_of(worker)
@@ -102,7 +102,7 @@ def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Close the records that attempts of a slot have left open in this folder of its workspace."""
+    """Close the package records that a slot's attempts left open in this folder of its workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

@@ -1,9 +1,9 @@
 """Live owners: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
 
-They live in the state, since an agent runs every command in its own process and no lock could outlive one. In exclusive
-mode one session follows the other, and the log counts their attempts. In concurrent mode they overlap, so the state
-holds a record for each worker, ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}. Source:
-``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
+All this is stored in the state, because an agent runs each command in a separate process and no lock could outlive it.
+In exclusive mode only one session runs at a time, and the log counts its attempts. In concurrent mode sessions overlap,
+so the state contains a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}.
+Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     class SessionOwner(Protocol):
-        """Worker for whom a session is taken or kept."""
+        """Worker that takes or keeps a session, as far as this module needs its data."""
 
         @property
         def store(self) -> TaskStore: ...
@@ -41,18 +41,20 @@ if TYPE_CHECKING:
 
 SECONDS = 3600.0
 KEPT_DAYS = 7
-"""Days after which a worker that has ended nothing is forgotten."""
+"""Number of days without an ended attempt after which a worker's record is deleted."""
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the owner may still be running: the lease is valid, and its program is not proven dead."""
+    """Return True if the session's owner may still be running: its lease is valid, and its process is not proven
+    dead.
+    """
     if session is None or (ends := session.ends) is None:
         return False
     return not lease.expired(lease.Lease("", "", ends, ends, SECONDS), now) and not process_is_dead(session.process)
 
 
 def process_is_dead(record: object) -> bool:
-    """Return True if a recorded process is proven to be gone; False if nothing can be proven."""
+    """Return True if a recorded process has certainly exited; False if this is unknown."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -62,7 +64,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the lease was renewed, or ends, later than any clock that agrees with this one could have said."""
+    """Return True if the session lease was renewed by a clock that is too far ahead of the present time."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -72,9 +74,10 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(worker: SessionOwner) -> bool:
-    """Shorten a lease that a fast clock has renewed to an hour from now, with a warning in the log; else return False.
+    """Shorten a session lease that a fast clock renewed to one hour from now, log a warning, and return True.
 
-    Otherwise it would be a lock for as long as that clock was ahead. Source: ``tasklist.md`` 10.2.
+    Otherwise return False. Without this, the lease would lock the list for as long as the other clock was ahead.
+    Source: ``tasklist.md`` 10.2.
     """
     if not is_ahead(worker.store.read(), worker.store.now()):
         return False
@@ -86,7 +89,8 @@ def bring_back(worker: SessionOwner) -> bool:
         was = session.record.get("renewed_at")
         _renew(session, change.now)
         change.note(
-            "WARN", f"the session of {session.owner} was renewed in the future ({was}); it ends in an hour at most"
+            "WARN",
+            f"the session of {session.owner} was renewed by a fast clock ({was}); it now expires within an hour",
         )
         change.touch()
 
@@ -95,7 +99,7 @@ def bring_back(worker: SessionOwner) -> bool:
 
 
 def holder(state: State, now: datetime) -> SessionLease | None:
-    """Return the running session; ``None`` in concurrent mode and if there is none."""
+    """Return the running session; ``None`` in concurrent mode, or if no session is running."""
     session = state.session
     return session if not state.config.concurrent and is_alive(session, now) else None
 
@@ -108,7 +112,7 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
     since, until = found.record.get("started_at"), found.record.get("expires_at")
     raise SessionHeld(
         f"another harness session is active (owner={found.owner}, since {since}, until {until})",
-        hint="harness session start --take-over && harness session end  # if no process works in it; else wait",
+        hint="harness session start --take-over && harness session end  # if no process uses that session; else wait",
         owner=found.owner,
         since=since,
         until=until,
@@ -116,7 +120,7 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another live worker has a task, with or without a session: a recovery would take it back."""
+    """Raise ``Busy`` while another live worker has a task in progress, because a recovery would release this task."""
     own = (None, worker.owner, worker.session_owner)
     me = worker.process.as_record() if worker.process else None
     for task in state.tasks:
@@ -132,7 +136,7 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def keep(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Renew this worker's own session lease in place; raise ``Busy`` while another worker's is alive."""
+    """Renew this worker's session lease in the state; raise ``Busy`` while another worker's session is alive."""
     refuse_other(state, worker, now)
     session = state.session
     if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
@@ -145,7 +149,7 @@ def _renew(session: SessionLease, now: datetime) -> None:
 
 
 def take(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Make this worker the owner of the running session; its number is the present ``session_count``."""
+    """Make this worker the owner of the running session, whose number is the present ``session_count``."""
     state.raw["session"] = {
         "n": state.session_count,
         "owner": worker.session_owner,
@@ -175,7 +179,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the claims that any worker may take back: without a sign of life of their owner."""
+    """Return the tasks whose claims any worker may release, because their owners show no sign of life."""
     return [
         t
         for t in state.tasks
@@ -184,9 +188,9 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if a dead run with several agents holds the task.
+    """Return True if a dead run with several agents still has the task claimed.
 
-    Its work may be proven already and wait to land: only a continuation of that run gives the claim back.
+    Its work may be proven and waiting to be merged, so only a continuation of that run releases the claim.
     """
     return (
         task.raw.get("status") == "in_progress"
@@ -196,24 +200,24 @@ def is_left_by_run(task: Task) -> bool:
 
 
 def left_by_run(state: State) -> list[Task]:
-    """Return the tasks that a dead run with several agents holds."""
+    """Return the tasks that are still claimed by a dead run with several agents."""
     return [task for task in state.tasks if is_left_by_run(task)]
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """Return the number of agents of the run that holds these, and the branch that it was told to land on."""
+    """Return the worker count and the target branch (or None) of the run that claimed these tasks."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job of each of these: the token of its claim."""
+    """Return the job of each task, identified by the token of its claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 
 def command_of_run(left: Sequence[Task]) -> str:
-    """Return the command that continues the run that holds these."""
+    """Return the command that continues the run that claimed these tasks."""
     workers, branch = terms_of_run(left)
     if branch is None:
         return f"harness run --workers {workers}"
@@ -223,7 +227,9 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Fail the tasks whose claims have expired, and log it; they are tried again like any failed task."""
+    """Fail the tasks whose claims have expired, log this, and return the tasks. They are retried like any failed
+    task.
+    """
     reaped = expired(change.state, change.now)
     for task in reaped:
         who = task.claimed_by
@@ -237,19 +243,21 @@ def reap(change: TaskListChange) -> list[Task]:
 
 
 def begin_outcomes(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Set the count of a new session to 0."""
+    """Set the number of ended attempts to 0 for a worker's new session; only in concurrent mode."""
     if state.config.concurrent:
         _keep(state, worker, 0, now)
 
 
 def count_outcome(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Count one more ended attempt of the worker, with any outcome."""
+    """Add one ended attempt, with any outcome, to the worker's count; only in concurrent mode."""
     if state.config.concurrent:
         _keep(state, worker, outcomes(state, worker) + 1, now)
 
 
 def outcomes(state: State, worker: SessionOwner) -> int:
-    """Return the ended attempts of the worker's present session; another client session counts separately."""
+    """Return the number of ended attempts in the worker's present session. Each client session is counted
+    separately.
+    """
     found = json_object(state.worker_sessions.get(worker.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == worker.session_owner else 0
 

@@ -1,4 +1,4 @@
-"""Session from its start to its end, and a person's switches: pause, resume, the marker.
+"""Session from its start to its end, and the user's controls: pause, resume and the hook marker.
 
 Source: ``tasklist.md`` 10.1, 12.2, 13.2.
 """
@@ -25,10 +25,10 @@ INIT_SECONDS = 600.0
 
 
 def start(worker: Worker, *, take_over: bool = False) -> JsonObject:
-    """Begin a session: take the session lease, recover tasks, set the environment up, enable hooks.
+    """Start a session: take the session lease, recover tasks, set up the environment and enable the hooks.
 
-    The owner of a running session gets it again. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
-    (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), ``StateDamaged`` without a backup.
+    If this worker's session is already running, resume it. Raise ``Busy``, ``PersonNeeded`` (halt), ``LimitReached``
+    (``max_sessions``), ``PreflightFailed`` (``harness-init.sh`` failed twice), or ``StateDamaged`` without a backup.
     """
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.attempts import recover
@@ -95,7 +95,10 @@ def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObjec
 
 
 def _set_up(worker: Worker) -> JsonObject | None:
-    """Run ``harness-init.sh``, twice if it fails; ``None`` if there is none. A second failure halts the list."""
+    """Run ``harness-init.sh``, a second time if it fails; return None if there is no such file.
+
+    A second failure halts the list and raises ``PreflightFailed``.
+    """
     if not os.path.isfile(worker.layout.init_script):
         return None
     for tries in (1, 2):
@@ -110,7 +113,7 @@ def _set_up(worker: Worker) -> JsonObject | None:
 
 
 def _run_script(worker: Worker) -> tuple[JsonObject, str]:
-    """Run the script; return the answer about its run, and its ending in words."""
+    """Run ``harness-init.sh`` once; return its result, and a description of how it ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -133,7 +136,9 @@ def _run_script(worker: Worker) -> tuple[JsonObject, str]:
 
 
 def end(worker: Worker) -> JsonObject:
-    """End the session: write STATS to the log, give the lease back, disable hooks if all is done."""
+    """End the session: write STATS to the log, release the session lease, and disable the hooks if all tasks are
+    done.
+    """
 
     def act(change: TaskListChange) -> JsonObject:
         state, now = change.state, change.now
@@ -159,14 +164,14 @@ def end(worker: Worker) -> JsonObject:
 
 
 def log_stats(worker: Worker) -> JsonObject:
-    """Return the numbers, and write them to the log."""
+    """Return the number of tasks by status, and write these numbers to the log."""
     numbers = selection.stats(worker.store.read())
     worker.store.note("STATS", progress.stats_text(numbers))
     return {"stats": numbers}
 
 
 def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until ``resume``; ``by`` names the view through which a person asks for it."""
+    """Pause hooks, claims and runs until ``resume``. ``by`` is the view in which the user asked for the pause."""
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -184,7 +189,7 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Remove the partial files that killed writers left; links are not followed."""
+    """Delete partial files that killed writers left in these folders; symbolic links are not followed."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
@@ -192,16 +197,16 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and restart the count of starts; return both.
+    """End a pause and a halt, and reset the counter of agent starts; return the former pause and halt.
 
-    Raise ``Superseded``, with nothing changed, if another halt is in force than the one that was ``shown``.
+    Raise ``Superseded``, with nothing changed, if the present halt is not the one that was ``shown``.
     """
     from agent_harness.supervision.starts import go_on
 
     def act(change: TaskListChange) -> JsonObject | None:
         found = change.state.halt
         if shown is not None and not _is_waiting(shown, change.state):
-            raise Superseded("That no longer waits for you", hint="harness status")
+            raise Superseded("The question that you answered is no longer open", hint="harness status")
         if found is not None:
             change.state.raw["halt"] = None
             change.touch()

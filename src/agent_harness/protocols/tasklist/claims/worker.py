@@ -1,8 +1,8 @@
-"""Caller of the verbs: a worker with its session, its claim token and its work tree; and the renewal of its claim.
+"""Worker, the caller of all task list commands, with its session, claim token and work tree; renewal of its claim.
 
-A worker without an id is known by its session. A session without an id is known by the program that it runs in: the
-nearest process above that is not a shell, since an agent starts every command in a new shell; for a person at a
-terminal, the shell of that terminal. Source: ``tasklist.md`` 7.3, 10, 10.2.
+A worker without an id is identified by its session. A session without an id is identified by the process that it runs
+in. This is the nearest ancestor process that is not a shell, since an agent starts each command in a new shell. For a
+user at a terminal, it is the terminal's shell. Source: ``tasklist.md`` 7.3, 10, 10.2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TAIL_LINES = 40
 class ClaimRecord:
     """Record in ``.harness/claims/ID.json``: the state at the last claim of a task, and notes on that claim.
 
-    It is a convenience: the state is in the snapshot. A member of the wrong type reads as absent.
+    The record is a convenience, because the snapshot contains the state. A member of the wrong type counts as absent.
     """
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
@@ -60,17 +60,17 @@ class ClaimRecord:
         return json_object(self.record.get("snapshot")) or {}
 
     def is_of(self, task: Task) -> bool:
-        """Return True if it is of the present claim of the task."""
+        """Return True if the record belongs to the task's present claim."""
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """Return a note on this claim by its name; empty if there is none."""
+        """Return a named note on this claim; empty if there is none."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Worker:
-    """Caller of the verbs. Only members that the state confirms are trusted."""
+    """Caller of the task list's commands. Of its data, only values that the state confirms are trusted."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -115,9 +115,9 @@ class Worker:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Worker:
-        """Return a worker from the arguments, else from the environment. Blank values count as absent.
+        """Return a worker described by the arguments, or else by environment variables. Blank values count as absent.
 
-        ``process`` is the program whose death ends the session, if that is not the one above.
+        ``process`` is the process whose exit ends the session; by default it is found among the ancestor processes.
         """
         found = os.environ if environ is None else environ
 
@@ -139,21 +139,21 @@ class Worker:
 
     @property
     def process(self) -> Owner | None:
-        """Program that the session runs in; ``None`` if it is unknown."""
+        """Process in which the session runs; ``None`` if unknown."""
         if not self._process:
             self._process.append(_program_above())
         return self._process[0]
 
     @property
     def session_owner(self) -> str:
-        """Owner name of this worker's session lease."""
+        """Name under which this worker owns its session lease."""
         if self.session_id:
             return self.session_id
         return f"{os.uname().nodename}:{self.process.pid if self.process else os.getppid()}"
 
     @property
     def owner(self) -> str:
-        """Owner name of this worker's claims: its id, else host and session."""
+        """Name under which this worker owns its claims: its id, or else host and session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -162,7 +162,7 @@ class Worker:
 
     @property
     def git(self) -> Git | None:
-        """Git in this worker's own work tree; ``None`` outside one."""
+        """Git client for this worker's own work tree; ``None`` outside a repository."""
         if not self._git:
             self._git.append(self._find_git())
         return self._git[0]
@@ -177,20 +177,21 @@ class Worker:
 
     @property
     def tree(self) -> str:
-        """Top folder of the work tree, else the working directory; links resolved."""
+        """Top folder of the work tree, or the working directory outside git, with symbolic links resolved."""
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
     @property
     def tree_name(self) -> str:
-        """``tree`` as the state holds it."""
+        """Path of the work tree in the form that the state file stores."""
         return written(self.tree)
 
     def own(self, state: State, task_id: str, now: datetime) -> Task:
-        """Return this worker's task in progress of that id with a valid lease; renew the session.
+        """Return this worker's task in progress if its lease is valid; also renew the session lease.
 
-        Raise ``UsageError`` for an unknown id, ``NotOwner`` for a task that is not in progress or another worker's,
-        ``LeaseLost`` for another token or an expired lease; a worker that slept past its lease can change nothing.
+        Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
+        worker. Raise ``LeaseLost`` for another token or an expired lease: a worker that slept past its lease can change
+        nothing.
         """
         leases.keep(state, self, now)
         task = self.find(state, task_id)
@@ -205,21 +206,21 @@ class Worker:
         return task
 
     def find(self, state: State, task_id: str) -> Task:
-        """Return the task of that id; raise ``UsageError`` if there is none."""
+        """Return the task with this id; raise ``UsageError`` if there is none."""
         task = state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
         return task
 
     def check_token(self, task: Task) -> None:
-        """Raise ``LeaseLost`` or ``NotOwner`` unless the token is that of the present claim.
+        """Raise ``LeaseLost`` or ``NotOwner`` unless the worker's token is that of the task's present claim.
 
-        Without a token the owner's name decides, so that an agent that lost it to a context reset can go on.
+        Without a token the owner's name decides, so that an agent that lost its token in a context reset can continue.
         """
         if self.token is not None:
             if self.token != task.claim_token:
                 raise LeaseLost(
-                    f"{task.id} was given to {task.claimed_by or 'somebody else'} under another token; "
+                    f"{task.id} is now claimed by {task.claimed_by or 'another worker'} under another token; "
                     "stop touching its files",
                     hint="harness task claim",
                 )
@@ -229,7 +230,7 @@ class Worker:
     # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """Return the record of the task's last claim; empty if there is nothing usable."""
+        """Return the record of the task's last claim; an empty record if none is usable."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -239,7 +240,9 @@ class Worker:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the record; called under the lock when a claim is won, and by the owner of the claim later."""
+        """Write the claim record of a task. Call this under the lock when claiming, and later only as the claim's
+        owner.
+        """
         from agent_harness.kernel import files
 
         files.own_place(self.layout.claim(task_id), self.layout.root)
@@ -247,7 +250,7 @@ class Worker:
 
 
 def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_SECONDS) -> JsonObject:
-    """Extend the claim. Raise ``LeaseLost``, ``NotOwner``, ``UsageError``."""
+    """Extend the lease of the worker's claim on a task. Raise ``LeaseLost``, ``NotOwner`` or ``UsageError``."""
 
     def act(change: TaskListChange) -> JsonObject:
         task = worker.own(change.state, task_id, change.now)
@@ -259,7 +262,7 @@ def renew(worker: Worker, task_id: str, *, lease_seconds: float = DEFAULT_LEASE_
 
 
 def checkpoint(worker: Worker, task_id: str, step: int, total: int, description: str) -> JsonObject:
-    """Record a finished step, in the state and in the log, and renew the claim."""
+    """Record a finished step of a task in the state and in the log, and renew the claim."""
     from agent_harness.protocols.tasklist import progress
 
     if not 0 < step <= total:
@@ -288,9 +291,9 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback to call often; renews the lease once a third of it is over. Always returns False.
+    """Callback for frequent calls that renews the lease after a third of its duration. It always returns False.
 
-    Raise ``LeaseLost`` or ``NotOwner`` if the claim is no longer the worker's: its processes must end.
+    Raise ``LeaseLost`` or ``NotOwner`` if the worker has lost the claim: its processes must then end.
     """
 
     def __init__(self, worker: Worker, task: Task) -> None:
@@ -317,9 +320,10 @@ class LeaseKeeper:
 
 
 def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long step of a task and renew the claim meanwhile: ``exit``, ``seconds``, ``tail``.
+    """Run a long command for a task and renew the claim meanwhile; return ``exit``, ``seconds`` and ``tail``.
 
-    ``exit`` is None after a timeout. The command gets this process's environment. ``LeaseLost`` ends it.
+    ``exit`` is None after a timeout. The command gets this process's environment. If the claim is lost, the command is
+    ended and ``LeaseLost`` is raised.
     """
     from agent_harness.kernel import process
     from agent_harness.kernel.redact import redact
@@ -342,9 +346,9 @@ def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """Return True if the folder is in a repository: a cheap check, which saves starting git outside one.
+    """Return True if the folder is in a git repository. This cheap check avoids starting git elsewhere.
 
-    An empty ``.git``, which sandboxes of agents leave in ``/tmp``, does not count: git looks further up as well.
+    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count: git also searches further up.
     """
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -362,7 +366,7 @@ def _marks_a_work_tree(entry: str) -> bool:
 
 
 def _program_above() -> Owner | None:
-    """Return the nearest process above that an agent does not restart for every command."""
+    """Return the nearest ancestor process that an agent does not restart for each command."""
     from agent_harness.kernel import owner
 
     pid = os.getppid()
@@ -375,7 +379,7 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return (name, parent, True if it leads a session at a terminal, as a person's own shell does)."""
+    """Return (name, parent, leads a session) of a process; the last is True for the shell of a user's terminal."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -1,4 +1,5 @@
-"""Task lists with several agents at once: the port of ``agent_harness.parallel``, and the start of such a run.
+"""Task lists with several concurrent agents: the port of ``agent_harness.parallel``, and the start of such a run.
 
-The work of a worker in a workspace is in ``protocols/tasklist/parallel/job.py``: running jobs name that module.
+A worker's code for a workspace is in ``protocols/tasklist/parallel/job.py``, because running jobs refer to that module
+by name.
 """

@@ -1,6 +1,7 @@
-"""Work of a worker for a task list in a workspace: a run on its own list, in which one task can be claimed.
+"""Job of a task list worker in a workspace: an attempt on a separate list in which only one task can be claimed.
 
-Or the validations of a merge candidate. Each job has its own process, so nothing of the coordinator is imported here.
+Other jobs run the validations of a merge candidate. Each job has its own process, so this module imports nothing from
+the coordinator.
 """
 
 import os
@@ -32,14 +33,18 @@ KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt, or validations, in a workspace that stands at the job's base."""
+    """Run an attempt or validations, depending on the job's kind, in a workspace that is checked out at the job's
+    base.
+    """
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run on a list with this one task; return what it wrote as the result."""
+    """Run an attempt on a list in which only this task can be claimed; return what the run wrote as the job's
+    result.
+    """
     inputs = job.inputs
     layout = TaskListLayout(os.path.join(workspace.folder, inputs["prefix"]))
     _seed(layout, workspace, inputs)
@@ -94,13 +99,13 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _say(line: str) -> None:
-    """Write to the log of the workers."""
+    """Print a line to the workers' log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
-    """Return the end of the attempt in the words of the parallel run."""
+    """Translate the end of the attempt into the result statuses of a parallel run."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
     how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
@@ -112,7 +117,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """Write a list with the task, and with the proofs of the others; remove that of earlier jobs."""
+    """Write a list with the job's task and the proofs of other tasks; delete the list of earlier jobs."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -135,13 +140,13 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Check out the work to be fixed, in the files alone: the workspace itself stays at its base."""
+    """Check out the work to be fixed into the files only; HEAD and the index stay at the workspace's base."""
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the validations on the commit; failed ones run once more on a fresh checkout before they count."""
+    """Run the validations on the commit. Failed validations count only if they fail again on a fresh checkout."""
     inputs = job.inputs
     root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
@@ -157,9 +162,9 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 
 
 def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
-    """Make this process's checks find installed packages in the project, as the proofs in checkouts do.
+    """Set ``PYTHONPATH`` so that checks import the project's linked packages from this workspace.
 
-    A runner of another environment than the project's, which has no such setting, finds them there as well.
+    This also works for a test runner in another environment than the project's.
     """
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
@@ -169,7 +174,10 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks with their exit codes, None if one did not end itself; and the first output."""
+    """Return the failing checks with their exit codes, and the first failure's output.
+
+    An exit code is None if the check was stopped.
+    """
     failed: dict[str, int | None] = {}
     output = ""
     for each in checks:

@@ -1,6 +1,6 @@
-"""Task list for the coordinator of a parallel run, which is its only writer meanwhile.
+"""Interface between a task list and the coordinator of a parallel run, which is the list's only writer meanwhile.
 
-A task counts as completed once it has landed.
+A task counts as completed once its work is merged.
 """
 
 import os
@@ -59,7 +59,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListProjectPort:
-    """List in the project's folder, in the session of the coordinator."""
+    """Task list in the project's folder, as the coordinator uses it within its session."""
 
     executor = EXECUTOR
     checks_rejected = True  # by the validations of other tasks
@@ -75,9 +75,10 @@ class TaskListProjectPort:
         attempt: JsonObject,
         push_target: PushTarget | None = None,
     ) -> None:
-        """Open the list; ``claimed`` is the run in its claims, ``attempt`` the settings of every attempt.
+        """Open the list for the coordinator.
 
-        ``attempt`` has agents, policy and limits.
+        ``claimed`` describes the run in its claims. ``attempt`` contains the settings of each attempt: agents, policy,
+        limits.
         """
         self.push_target = push_target
         workspace = place_of(worker)
@@ -108,9 +109,9 @@ class TaskListProjectPort:
     # ---- open items
 
     def items(self) -> list[OpenItem]:
-        """Return the tasks whose dependencies have landed, in the order of ``harness task claim``.
+        """Return the tasks whose dependencies are merged, in the order of ``harness task claim``.
 
-        Read again on a change.
+        The list is read again after a change.
         """
         state = self._list()
         if self._items is None:
@@ -118,7 +119,7 @@ class TaskListProjectPort:
         return self._items
 
     def _list(self) -> State:
-        """Return the present list, read again if the file has changed; callers may not change it."""
+        """Return the present list, read again if its file has changed. Callers may not change the list."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -127,17 +128,20 @@ class TaskListProjectPort:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """Change the list as the store does, after it holds only the content that commands have written."""
+        """Change the list under the store's lock, after restoring the list if an agent has edited it."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list if agents could write it, and somebody has without a command."""
+        """Restore the list if agents have write access and its content was not written by a harness command."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the list, its log, its costs and its marker; do nothing if agents cannot write them."""
+        """Restore the list, its log, its costs and its marker, and return the names of restored files.
+
+        Do nothing if agents have no write access.
+        """
         if not self._is_open:
             return {}
         self._hold_list()
@@ -147,11 +151,11 @@ class TaskListProjectPort:
         return found
 
     def note_touched(self, item: str, message: str) -> None:
-        """Write a line of the log."""
+        """Write a warning about a task to the list's log."""
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return exit code and message of a halt or a pause, or None."""
+        """Return the exit code and message of a halt or a pause of the list, or None."""
         try:
             claim.refuse_rest(self._worker, self._list())
         except HarnessError as error:
@@ -159,7 +163,9 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the tasks that failed for good, the other unfinished ones, and those with a question."""
+        """Return the ids of the tasks without remaining attempts, of other unfinished tasks, and of those with a
+        question.
+        """
         self._change(self._finalize)
         tasks = self._list().tasks
         asked = [task.id for task in tasks if task.question]
@@ -173,7 +179,7 @@ class TaskListProjectPort:
             change.touch(marked.task)
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return what the attempts report about themselves in the list's own state folder."""
+        """Return, by task, the progress that the running attempts have reported in the list's state folder."""
         items = {each.item for each in jobs}
         found = now.told(os.path.dirname(proven.ledger(self._layout)))
         return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
@@ -181,7 +187,7 @@ class TaskListProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Claim each task by the name of its slot; the job's id is the token of the claim."""
+        """Claim each job's task in the name of its slot; the job id is the claim token."""
 
         def act(change: TaskListChange) -> None:
             for job in jobs:
@@ -204,12 +210,12 @@ class TaskListProjectPort:
         self._change(act)
 
     def holds(self, job: str, item: str) -> bool:
-        """Return True if the task is claimed by the job."""
+        """Return True if the task is claimed by this job."""
         task = self._list().by_id.get(item)
         return task is not None and task.status == "in_progress" and task.claim_token == job
 
     def keep(self) -> None:
-        """Renew the session and all claims of the run, once a minute."""
+        """Renew the session and all claims of the run, at most once a minute."""
         if time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + RENEW_SECONDS
@@ -228,7 +234,9 @@ class TaskListProjectPort:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims for this process, at first for half an hour; give back all others of such runs."""
+        """Take over these claims for this process, for half an hour at first; release all other claims of parallel
+        runs.
+        """
 
         def act(change: TaskListChange) -> None:
             for task in selection.in_progress(change.state):
@@ -242,7 +250,7 @@ class TaskListProjectPort:
                 elif task.claimed_run is not None:
                     lifecycle.release(task)
                     task.raw.pop("landing", None)
-                    change.note("WARN", "given back: the run was killed", task=task.id)
+                    change.note("WARN", "released: the run was killed", task=task.id)
                     change.touch(task)
 
         self._change(act)
@@ -250,7 +258,9 @@ class TaskListProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the task, the checks of the others, the last lines of the log, and the settings of attempts."""
+        """Return the inputs of an attempt: the task, the checks of other open tasks, recent log lines and the
+        settings.
+        """
         state = self._list()
         open_ones = (
             each for each in state.tasks if each.id != item and each.status != "completed" and not each.given_up
@@ -275,7 +285,7 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies with the recorded proofs: an agent can have written into the list."""
+        """Return copies of the tasks with their recorded proofs, because an agent may have edited the list."""
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -286,9 +296,9 @@ class TaskListProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Take over costs, verdicts and transcripts once per job.
+        """Copy a job's costs, verdicts and transcripts into the project, once per job.
 
-        Then update the task, unless it has another owner by now.
+        Then update the task, unless another job has claimed it meanwhile.
         """
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
@@ -305,7 +315,7 @@ class TaskListProjectPort:
             lifecycle.keep_rescues(task, rescues)
             if how == ACCEPTED:
                 task.raw["landing"] = {"order": job, "commit": (result or {}).get("commit")}
-                change.note("WARN", "proven in its workspace; it waits to land", task=item)
+                change.note("WARN", "proven in its workspace; waiting to be merged", task=item)
             elif how == REJECTED:
                 placed = json_object((result or {}).get("task")) or {}
                 lifecycle.fail(task, "TASK_EXEC", str((result or {}).get("message")), change.now)
@@ -314,16 +324,14 @@ class TaskListProjectPort:
             else:
                 lifecycle.release(task)
                 task.raw.pop("landing", None)
-                why = (
-                    (result or {}).get("message") or (result or {}).get("reason") or "nothing came back of the attempt"
-                )
+                why = (result or {}).get("message") or (result or {}).get("reason") or "the attempt left no result"
                 change.note("WARN", f"given back: {why}", task=item)
             change.touch(task)
 
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Add the rows of a job, each once, and one for its other spending: by an agent that was killed."""
+        """Add the job's cost rows once each, and one row for spending without a row, such as that of a killed agent."""
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -334,7 +342,7 @@ class TaskListProjectPort:
             status.note_lost(self._layout, session=self._session, task_id=item, order=job, spent_usd=left)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a separate row, unless the rows of the job have that much already."""
+        """Add a separate cost row for a job's extra spending, unless the job's rows already include this amount."""
         known = [row for row in journal.read(self._layout.costs) if row.get("order") == job]
         left = min(more_usd, spent_usd - status.paid(known))
         if left > LEAST_USD:
@@ -352,7 +360,7 @@ class TaskListProjectPort:
                 ledger.write(path, self._with_outputs(verdict, result))
 
     def _note_not_landed(self, job: str, result: JsonObject) -> None:
-        """Write the claim that was proven in its workspace into the ledger, as one that did not land."""
+        """Write a ledger line for a claim that was proven in its workspace but not merged."""
         fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         claim = next((each for each in reversed(claims) if each.accepted), None)
@@ -362,7 +370,9 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Return the verdict as a line of the project; the output of its steps is stored beside the project's logs."""
+        """Return the verdict as a line for the project's ledger, after saving the output of its steps in the
+        project.
+        """
         printed = json_object(result.get("outputs")) or {}
         path = proven.ledger(self._layout)
         steps = []
@@ -381,7 +391,7 @@ class TaskListProjectPort:
     # ---- landing
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge with git; the list and its log are not part of a commit."""
+        """Merge a commit with git; the list and its log are not part of the commit."""
         return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
@@ -392,7 +402,11 @@ class TaskListProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the validations of members, of ``unseen`` and of tasks that the change may break, and ``check``."""
+        """Return the checks to run on a merge candidate.
+
+        These are the validations of ``members``, of ``unseen`` and of completed tasks that the change may break, and
+        the configured ``check``.
+        """
         state = self._list()
         before = before or {}
         own = [state.by_id[item] for item in members or () if item in state.by_id]
@@ -414,13 +428,13 @@ class TaskListProjectPort:
         return checks
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the tasks, and the sandbox of their validations."""
+        """Return the inputs of a verification job: the checks, the list's folder and the sandbox settings."""
         return {"checks": [*checks], "prefix": self._prefix, "sandbox": self._sandbox}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Complete the landed tasks, each with its commit and verdict.
+        """Mark the merged tasks as completed, each with its commit and verdict.
 
-        A task that the job no longer holds stays as it is.
+        A task that its job no longer has claimed stays unchanged.
         """
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
@@ -452,10 +466,10 @@ class TaskListProjectPort:
         self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
-        """Do nothing: a commit holds nothing of the list."""
+        """Do nothing, because a commit contains no part of the list."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Update the commits of completed tasks to the new ones."""
+        """Replace the commits of completed tasks by their new commits after a merge with the remote branch."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -466,11 +480,11 @@ class TaskListProjectPort:
         self._change(act)
 
     def note_push(self, kind: str, commit: str, message: str) -> None:
-        """Write a line of the log."""
+        """Write a line about a push to the list's log."""
         self._store.note(_PUSH_LINES.get(kind, "WARN"), message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Make these tasks pending again."""
+        """Make these completed tasks pending again, and log the reason."""
 
         def act(change: TaskListChange) -> None:
             for item in items:
@@ -479,14 +493,14 @@ class TaskListProjectPort:
                     continue
                 proven.forget(self._layout, item)
                 lifecycle.reopen(task)
-                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and has landed; {why}"]
+                task.raw["error_log"] = [*task.error_log, f"[TEST_FAIL] it was proven and merged; {why}"]
                 change.note("WARN", f"open again: {why}", task=item)
                 change.touch(task)
 
         self._change(act)
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Mark these tasks as no longer proven, each with a question for a person."""
+        """Mark these tasks as no longer proven, each with a question to the user."""
 
         def act(change: TaskListChange) -> None:
             for item in items:
@@ -495,7 +509,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Halt the list."""
+        """Halt the list with this message, unless the list is already halted."""
 
         def act(change: TaskListChange) -> None:
             if change.state.halt is None:
@@ -505,14 +519,14 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session; what could not be pushed pauses the list."""
+        """End the session; if commits could not be pushed (``paused`` is the reason), pause the list."""
         sessions.end(self._worker)
         if paused:
             sessions.pause(self._worker, paused, by="harness run")
 
 
 def open_items(worker: Worker, state: State) -> list[OpenItem]:
-    """Return the tasks that may be worked on now, in their order."""
+    """Return the tasks that may be started now, in their order of selection."""
     found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
@@ -521,7 +535,7 @@ def open_items(worker: Worker, state: State) -> list[OpenItem]:
 
 
 def left_run(worker: Worker) -> LeftRun:
-    """Return the dead run that the list and its log describe."""
+    """Return a description of the dead run, reconstructed from the list and its log."""
     tasks = leases.left_by_run(worker.store.read())
     workers, branch = leases.terms_of_run(tasks) if tasks else (1, None)
     claims, rejected = leases.jobs_of_run(tasks), progress.sent_back(worker.layout)
@@ -539,7 +553,7 @@ def _text_of(path: str) -> str | None:
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the message to the agent about a rejected change."""
+    """Return the message to the agent about a change that the merge queue rejected."""
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
@@ -553,6 +567,6 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return an open task, so that its proof is protected, that cannot be claimed in the workspace."""
+    """Return an open task in a form that protects its proof but cannot be claimed in the workspace."""
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a task list, from earlier leftovers to the answer of the coordinator."""
+"""``harness run --workers N`` on a task list, from the recovery of earlier work to the coordinator's answer."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -46,18 +46,18 @@ def run_parallel(
     max_minutes: float = run.MAX_MINUTES,
     max_cost_usd: float = run.MAX_COST_USD,
 ) -> JsonObject:
-    """Work off the list with several agents at once; return the coordinator's answer.
+    """Run several concurrent agents on the list's tasks; return the coordinator's answer.
 
-    ``accounts`` are those of the agents, in their order; ``max_minutes`` are those of each attempt. Raise
-    ``UnsafeTree`` if there is no branch to land on, or another work tree has it checked out. Raise the errors of
-    ``sessions.start``.
+    ``accounts`` are those of the agents, in the agents' order. ``max_minutes`` applies to each attempt. Raise
+    ``UnsafeTree`` if there is no branch to merge to, or if another work tree has it checked out. Raise the exceptions
+    of ``sessions.start``.
     """
     worker = run.own_worker(worker)
     workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
     target = branch_to_land_on(workspace.git if workspace else None, kept, request.branch, otherwise="harness run")
     assert workspace is not None
     if not workspace.exclude:
-        raise UnsafeTree("the task list lies outside of this work tree", hint=f"cd {worker.layout.root}")
+        raise UnsafeTree("the task list is outside this work tree", hint=f"cd {worker.layout.root}")
     before = settings_of(worker.store.read())
     publish.target_of(workspace.git, before.push, target)
     with interruption.watched(worker.store.paused) as stop:
@@ -105,13 +105,15 @@ def run_parallel(
 
 
 def _close_looks(folder: str, prefix: str) -> None:
-    """Close the records of installed packages that attempts have left open for the next of their slot."""
+    """Close the package records that attempts left open for the next attempt in their slot."""
     for workspace in workspaces.existing(os.path.join(folder, "places")):
         environment_inventory.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """Return the maximum of attempts: the requested number, or that of the sessions of so many workers."""
+    """Return the maximum number of attempts: the smaller of the requested number and the session limit for all
+    workers.
+    """
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
 
@@ -128,9 +130,9 @@ def preview(
     max_cost_usd: float | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of ``run_parallel``, why, and why not the rest; change nothing.
+    """Return the first jobs that ``run_parallel`` would start, and the reasons for and against each; change nothing.
 
-    ``elsewhere``: the workers are on other machines.
+    ``elsewhere`` means that the workers are on other machines.
     """
     workspace, state = place_of(worker), worker.store.read()
     kept = existing_folder(worker.layout.tasks, worker.layout.root)
@@ -157,7 +159,7 @@ def preview(
             settings=settings,
             own=workspace.exclude,
             items=items,
-            waits={task.id: f"it needs {_needed(state, task)}, which has not landed" for task in waits},
+            waits={task.id: f"it needs {_needed(state, task)}, which is not merged yet" for task in waits},
             most=most,
             limits={"max_tasks": most, "max_cost_usd": max_cost_usd or run.MAX_COST_USD},
             more={"push": shown_target(publish.target_of(workspace.git, settings.push, target))},
@@ -166,7 +168,7 @@ def preview(
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return the preview as lines for a person."""
+    """Return the preview of a run with several workers as lines of text."""
     limits = found["limits"]
     most = f"{limits['max_tasks']} attempts and " if limits["max_tasks"] else ""
     return lines_of(found, f"{most}${limits['max_cost_usd']:.2f}")

@@ -1,7 +1,8 @@
-"""Loaded by a Python that a check starts as a person runs it: takes away what tells code which program has started it.
+"""Start-up module for Python in a check that is run as a user would: removes the marks of the caller.
 
-These are the name of a script of the check, the ``-c`` of a one-liner, and the module ``unittest`` while its tests run.
-The variables that led here go as well. Stands alone: nothing but the standard library, in old versions of Python too.
+The marks are the name of a script of the check, the ``-c`` of a one-line program, and the module ``unittest`` while its
+tests run. The variables that load this module are removed too. The module uses only the standard library, and runs on
+old Python versions.
 """
 
 import os
@@ -17,7 +18,7 @@ _PLAIN = "main.py"
 
 
 def leave() -> "Collection[str]":
-    """Return the files of the check; the way by which this module was found is forgotten, and the next one loaded."""
+    """Return the files of the check. Remove all traces of this module, and load the next ``sitecustomize``."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if each != here]
     for name in ("PATH", "PYTHONPATH"):
@@ -32,7 +33,7 @@ def leave() -> "Collection[str]":
 
 
 def rename(checks: "Collection[str]") -> None:
-    """Give the program that begins a plain name, if it belongs to the check."""
+    """Give the started program a neutral name if the program belongs to the check."""
     started = getattr(sys, "orig_argv", sys.argv)
     name = sys.argv[0] if sys.argv else ""
     if name == "-c" or os.path.realpath(name) in checks:
@@ -45,7 +46,7 @@ def rename(checks: "Collection[str]") -> None:
 
 
 def hide_unittest() -> None:
-    """While tests run, the module that runs them is not among those that are loaded."""
+    """Hide ``unittest`` from the list of loaded modules while tests run."""
     import unittest
 
     program: Any = unittest.TestProgram
