@@ -197,7 +197,7 @@ def test_a_suite_of_which_nothing_passes_is_adopted_only_on_request(bare: CalcPr
     bare.commit("A project that needs what is not installed")
     refused = bare.harness("init", "--adopt")
     assert refused.code == 4, refused.text
-    assert "No test passes here, 1 fail: ModuleNotFoundError: No module named 'no_such_plugin'" in refused.err
+    assert "No test passes, 1 fail: ModuleNotFoundError: No module named 'no_such_plugin'" in refused.err
     assert "--allow-failing" in refused.err
     assert not (bare.root / ".harness/session_state.json").exists()
     done = bare.harness("init", "--adopt", "--allow-failing")

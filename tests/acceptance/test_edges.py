@@ -132,7 +132,7 @@ def test_a_project_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject, 
     ran = calc.harness(*args, cwd=inner, agent=[turn(honest(1))] if args == ("run",) else None)
     assert ran.code == 4, ran.text
     assert len(ran.err.splitlines()) == 2
-    assert "must be the top of its repository" in ran.err
+    assert "must be the top folder of its repository" in ran.err
     assert str(calc.root) in ran.err
     assert calc.fingerprint(without=(".git/index",)) == before
 

@@ -73,7 +73,7 @@ def test_work_that_exists_is_asked_about_at_once_and_accepted_by_its_proof(calc:
     assert "--choose accept-built --feature 2  # or reject, manual, skip, abort" in told
     done = calc.harness("resume", "--choose", "accept-built")
     assert done.code == 0, done.text
-    for line in (f"Before: {proof_path(2)}::test_sub failed", "known tests still pass", "they need this work"):
+    for line in (f"Before: {proof_path(2)}::test_sub failed", "known tests still pass", "they need later work"):
         assert line in done.text
     assert calc.passing() == [1, 2]
     assert calc.changes() == []
@@ -113,7 +113,7 @@ def test_tests_that_assert_nothing_are_no_proof_of_earlier_work(calc: CalcProjec
     hollow = [write(proof_path(2), "def test_x():\n    pass\n"), evidence(2), claim(2), commit("Implement sub")]
     ran = calc.run([turn(hollow, times=9)])
     assert ran.code == 3, ran.text
-    assert "Not enough" in ran.text
+    assert "Insufficient evidence" in ran.text
     refused = calc.harness("resume", "--choose", "accept-built")
     assert refused.code == 1, refused.text
     assert "asserts nothing that could fail" in refused.err

@@ -144,7 +144,7 @@ def test_what_the_agent_can_mend_comes_before_the_question(scripted: CalcProject
     mends = sh("sed -i.bak 's/return 0/return a - b/' src/calc.py && rm src/calc.py.bak")
     ran = scripted.run([first, turn(prompt_to(told), mends, evidence(2), claim(2))])
     assert ran.code == 3, ran.text
-    for words in ("Feature test failed", f"git checkout {scripted.head[:10]} -- init.sh", "keep it: a person is asked"):
+    for words in ("Feature test failed", f"git checkout {scripted.head[:10]} -- init.sh", "keep it: the harness asks"):
         assert words in told.read_text()
     assert turns_of(scripted, 2) == 2
     assert asked(scripted)["paths"] == ["init.sh"]

@@ -128,7 +128,7 @@ def _to_2(project: Project) -> None:
         head = project.git.head()
         facts = Judge(project).suite(head) if head else None
         if facts is None or facts.problem:
-            project.say("Warning: the suite gave no report; the baseline begins empty.")
+            project.say("Warning: the test suite gave no results; the baseline starts empty.")
         baseline = records.Baseline({}).measured(
             facts.passing if facts else (),
             facts.total if facts else 0,

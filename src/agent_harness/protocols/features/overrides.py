@@ -146,7 +146,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen several features in one commit, because they are marked as passing but their tests fail (E9)."""
+    """Reopen these features in one commit: the features are marked as passing, but their tests fail (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -189,7 +189,7 @@ def set_work_aside(project: Project, feature_id: int) -> str | None:
         if dirty := [path for path in repository.dirty_paths(project.git) if path != project.progress_name]:
             raise UnsafeTree(f"The work tree is not clean: {', '.join(dirty[:3])}", hint="git stash -u")
         rescue = _go_back(project, SessionCheckpoint.from_record(checkpoint), feature_id)
-        project.say(f"Its unfinished work is kept: git show {rescue}")
+        project.say(f"The feature's unfinished work is kept. To show it: git show {rescue}")
     project.store.update_state(**records.NOTHING_UNFINISHED)
     return rescue
 

@@ -288,7 +288,7 @@ class DevelopmentEnvironment:
         if code != 0:
             if self._over_limit:
                 raise PreflightFailed(
-                    f"{self._init} {self._over_limit}, and was ended.", hint=f"less {self._log}", check="environment"
+                    f"{self._init} {self._over_limit}, and was killed.", hint=f"less {self._log}", check="environment"
                 )
             said = "Could not recover clean state. Manual intervention needed." if resets else f"{self._init} failed."
             raise PreflightFailed(
@@ -317,7 +317,7 @@ class DevelopmentEnvironment:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)
             if running.over_limit:
-                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was ended.")
+                self._say(f"Warning: a process left running by {self._init} {running.over_limit}, and was killed.")
         if self._stop:
             process.run(self._stop, cwd=self._root, env=self._env, timeout_seconds=HEALTH_SECONDS, sandbox=self.sandbox)
 

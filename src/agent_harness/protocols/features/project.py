@@ -115,7 +115,9 @@ class Project:
                 name = self.layout.relative(folder)
                 raise Refused(f"{name} is not a folder", hint=f"ls -ld {name}")
         if self.git.is_repository and self.git.top().resolve() != self.root.resolve():
-            raise Refused(f"The project must be the top of its repository, which is {self.git.top()}", hint="git init")
+            raise Refused(
+                f"The project must be the top folder of its repository, which is {self.git.top()}", hint="git init"
+            )
         if not self.store.initialised():
             if os.path.exists(self.layout.features):
                 raise NotAProject(f"{self.root} has a feature list but no state", hint="harness resume")

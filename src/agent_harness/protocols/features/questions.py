@@ -99,33 +99,33 @@ LABELS = {
 
 MEANT = {
     "retry": "the next run tries again",
-    "rollback": "go back to before the unfinished work, which is kept in a rescue",
+    "rollback": "undo the unfinished work, which is kept in a rescue ref",
     "split": "skip {features}; you add smaller features in its place",
-    "skip": "leave {features} out; harness skip --undo includes it again",
-    "manual": "you have taken over the project; to let agents continue: harness hand-back",
-    "abort": "end everything; commits, logs and costs stay",
+    "skip": "skip {features}; harness skip --undo includes it again",
+    "manual": "no session starts until harness hand-back; you work on the project",
+    "abort": "end all work of the harness here; commits, logs and costs stay",
     "pause": "no session starts until harness resume",
     "increase": "raise the budget, to --budget USD or to twice its value, and commit the setting",
-    "investigate": "show the tests that fail; the question stays",
+    "investigate": "show the failing tests; the question stays",
     "edit": "nothing is changed; you correct features.json and commit it",
-    "reset": "mark {features} as not passing, to be built again",
+    "reset": "mark {features} as not passing; sessions build it again",
     "proceed": "work on {features} as it is, and do not ask again",
     "accept-built": "the kept work is verified again, and accepted if the proof above holds",
-    "accept-change": "the kept work is verified again with these files allowed to change, then accepted if it holds",
-    "reject": "the kept work is rejected, it stays in a rescue; the next run tries {features} again",
+    "accept-change": "the kept work is verified again with these files allowed to change, and accepted if it passes",
+    "reject": "the kept work is rejected and moved to a rescue ref; the next run tries {features} again",
 }
 """One-line meaning of each answer option; ``{features}`` is replaced by the features in question."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
     "regression": {
-        "rollback": "nothing is left to do: the session is rolled back already, its work kept in a rescue",
-        "manual": "you have taken over the project until harness hand-back; the work that broke it is in a rescue",
+        "rollback": "nothing else to do: the session was already rolled back, and its work is in a rescue ref",
+        "manual": "no session starts until harness hand-back; the work that broke the tests is in a rescue ref",
     },
-    "too_many_starts": {"retry": "the agent may be started as often again"},
+    "too_many_starts": {"retry": "allow the same number of agent starts again"},
     "head_red": {"retry": "the next run checks the branch again"},
     "landing_broken": {"retry": "the next run verifies the merge candidates again"},
-    "claim_rejected": {"manual": "you have taken over the project; if the work is right, run harness manual-verify"},
+    "claim_rejected": {"manual": "no session starts until harness hand-back; harness manual-verify accepts the work"},
     "large_feature": {"split": "skip {features}; the commands that add its parts are proposed"},
     "dependency_regression": {
         "retry": "Run new session to fix regression",
@@ -223,7 +223,7 @@ def store(project: "Project", asked: Question) -> None:
 def forget_passing(project: "Project") -> None:
     """Drop stored questions that the next run checks again; call this before a session.
 
-    A question about a large feature stays until it is answered or the feature is done.
+    A question about a large feature stays until the question is answered or the feature is done.
     """
     state = project.store.state()
     asked = state.question

@@ -57,7 +57,7 @@ def refuse_tracked(git: Git, folder: str) -> None:
         held = head is not None and objects.at(objects.tree_of(head), os.fsencode(folder)) != ABSENT
     if held:
         raise UnsafeTree(
-            f"{folder}/, the state of the harness, is committed; it belongs to this machine only",
+            f"{folder}/ (the harness state) is committed; it must stay on this machine only",
             hint=f"git rm -r -q --cached {folder} && git commit -q -m 'Keep the harness state out of git'",
             check="git_state",
         )
@@ -95,7 +95,7 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
     raise UnsafeTree(
         f"The work tree could not be cleaned: {', '.join(left[:3])} {problem}".strip()
         + (f"; the stashed files are in stash@{{0}} ({name})" if kept else ""),
-        hint="commit, move or ignore it, then harness run",
+        hint="commit, move or ignore these files, then: harness run",
         check="git_state",
     )
 

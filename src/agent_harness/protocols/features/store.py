@@ -106,7 +106,7 @@ class FeatureStore:
             raise StateDamaged(f"{name} is missing", hint="harness init --spec FILE") from None
         except StateDamaged as error:
             name = self.layout.relative(self.layout.features)
-            error.hint = f"fix it, or restore the committed one: git restore {name}"
+            error.hint = f"fix the file, or restore the committed version: git restore {name}"
             raise
 
     # -- session state -------------------------------------------------------------------------------------------

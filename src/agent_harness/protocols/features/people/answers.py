@@ -74,7 +74,7 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
     handed = state.handoff
     passing, total = project.store.believed(project.store.features()).counts()
     if total and passing == total and handed is None:
-        project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
+        project.say(f"Nothing left: {passing} of {total} proven. To run every test again: harness verify --all")
         return {"next": "harness verify --all"}
     if not was_paused and handed is None:
         project.say("Nothing to resume.")
@@ -105,7 +105,7 @@ def _forget(project: Project, asked: Question) -> None:
 
 
 def _retry(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    project.say("The next run looks again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
+    project.say("The next run tries again." if asked.feature_id is None else f"Feature #{asked.feature_id} queued.")
     return {}
 
 
@@ -153,12 +153,12 @@ def _increase(project: Project, asked: Question, budget: float | None) -> JsonOb
 def _investigate(project: Project, asked: Question, _budget: float | None) -> JsonObject:
     for node in asked.failing:
         project.say(f"- {node}")
-    project.say(f"Look at it with: {project.config.testing.full}")
+    project.say(f"To see the failures, run: {project.config.testing.full}")
     return {"failing": list(asked.failing)}
 
 
 def _edit(project: Project, _asked: Question, _budget: float | None) -> JsonObject:
-    project.say(f"Edit {project.features_name}, commit it, then: harness run")
+    project.say(f"Edit {project.features_name}, commit the change, then run: harness run")
     return {}
 
 
@@ -180,7 +180,10 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
     if wanted <= now:
-        raise UsageError(f"costs.{key} is ${now:.2f} already", hint="harness resume --choose increase --budget USD")
+        raise UsageError(
+            f"costs.{key} is already ${now:.2f}; give a higher budget",
+            hint="harness resume --choose increase --budget USD",
+        )
     path = project.layout.settings
     name = project.layout.relative(path)
     if name in repository.dirty_paths(project.git):
@@ -308,7 +311,7 @@ def _reject_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 def _say_rescue(project: Project, asked: Question) -> None:
     if ref := asked.rescue_ref:
-        project.say(f"What Session {asked.session} did is kept: git diff HEAD {ref}")
+        project.say(f"The work of Session {asked.session} is kept. To show it: git diff HEAD {ref}")
 
 
 ANSWERS: dict[str, Callable[[Project, Question, float | None], JsonObject]] = {

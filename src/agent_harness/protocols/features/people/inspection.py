@@ -153,7 +153,7 @@ def verify_all(project: Project) -> JsonObject:
     known = project.store.baseline().passing
     lost = sorted(known - facts.passing)
     for node in lost[:20]:
-        project.say(f"Regression: {node} is known to pass and does not")
+        project.say(f"Regression: {node} is in the test baseline and does not pass now")
     if facts.problem:
         project.say(f"No result: {facts.problem}")
     chain = _chain(project)
@@ -181,7 +181,7 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
     by_word = feature.marked_by_person
     said = f"{own} passed, {bad} failed"
     if marked and not green:
-        said += "; marked as passing" + (" by a person's word" if by_word else ", WRONGLY")
+        said += "; marked as passing" + (" by a person" if by_word else ", WRONGLY")
     elif not marked:
         said += "; open" + (" (its tests pass; no session has proven it)" if green else "")
     return {
@@ -234,7 +234,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
         choice = selection.Choice(CLEANUP)
     passing, total = document.counts()
     if total and passing == total and prompt_type != "cleanup" and feature_id is None:
-        project.say(f"Nothing left: {passing} of {total} proven. harness verify --all runs every test again.")
+        project.say(f"Nothing left: {passing} of {total} proven. To run every test again: harness verify --all")
         return {"session": None, "feature_id": None, "complete": True, "next": "harness verify --all"}
     number = project.store.next_session()
     text = prompts.orientation_of(project, state, choice, number)
@@ -318,7 +318,7 @@ def checks(folder: Path) -> Iterator[ProjectCheck]:
         yield ProjectCheck("features", "ok", f"{passing} of {total} are passing")
     found = migrations.version(project)
     if found["migration_needed"]:
-        message = f"state of schema {found['state_schema']}"
+        message = f"the state has the older schema {found['state_schema']}"
         yield ProjectCheck("schema", "warning", message, "harness migrate", lambda: _migrate(project))
     if project.git.is_repository and not project.git.ok("check-ignore", "--quiet", f"{project.state_name}/state"):
         message = f"git does not ignore {project.state_name}/, which belongs to this machine only"
@@ -357,7 +357,9 @@ def _waiting(project: Project) -> Iterator[ProjectCheck]:
     for asked in questions.waiting(state, project.store.features()):
         yield ProjectCheck("question", "wrong", asked.message, questions.hint(asked))
     if state.handoff is not None:
-        yield ProjectCheck("handoff", "warning", "the project is in a person's hands", "harness hand-back")
+        yield ProjectCheck(
+            "handoff", "warning", "the project is handed off to a person; no session starts", "harness hand-back"
+        )
     if paused := locking.found(project):
         yield ProjectCheck("pause", "warning", f"paused: {paused.get('reason')}", "harness resume")
     holder = lock.holder(project.root, project.layout.relative(project.layout.lock))

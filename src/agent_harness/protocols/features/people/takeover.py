@@ -57,7 +57,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
         raise Refused("The project is not handed off", hint="harness handoff")
     dirty = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
     if dirty:
-        raise UnsafeTree(f"Not committed yet: {', '.join(dirty[:3])}", hint="git add -A && git commit")
+        raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     project.say("Scanning for changes...")
     commits = _commits(project, handed.get("git_ref"))
     project.say(f"Found: {len(commits)} new commits")
@@ -70,7 +70,7 @@ def takeback(project: Project, ask: Ask) -> JsonObject:
     marked = [f.id for f in looked_at if f.id in verified and _offer(project, f, ask)]
     broken = _broken(project, suite)
     if broken:
-        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run asks for them to be fixed first.")
+        project.say(f"Regression: {', '.join(broken[:5])} now failing; the next run starts only when they pass.")
     elif not suite.problem:
         project.say("Updating test baseline...")
         baseline = project.store.baseline()
@@ -216,10 +216,10 @@ def begin_anew(project: Project) -> JsonObject:
         if facts.problem and passing:
             raise Refused(
                 f"{passing} of {total} features are marked as passing, and the tests could not be run: {facts.problem}",
-                hint=f"make this run here: {project.config.testing.full}   then: harness run",
+                hint=f"make this command work: {project.config.testing.full}   then: harness run",
             )
         if facts.problem:
-            project.say(f"Warning: the test command gave no report ({facts.problem})")
+            project.say(f"Warning: the test command gave no results ({facts.problem})")
         files = [f.test_file for f in document.features if f.test_file]
         strangers = [node for node in facts.failing if not any(proven.belongs(node, file) for file in files)]
         fresh_state(project, facts, known_failures=sorted(strangers))

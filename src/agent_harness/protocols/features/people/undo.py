@@ -136,9 +136,9 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
         )
     paths = plan.changed.paths
     many = f"{len(paths)} file{'s' if paths[1:] else ''}"
-    project.say(f"Changes {many}: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
+    project.say(f"The undo changes {many}: {', '.join(paths[:6])}{', ...' if paths[6:] else ''}")
     if not plan.again:
-        project.say(f"{len(plan.tests)} tests go with it.")
+        project.say(f"{len(plan.tests)} tests are removed with the feature.")
     if dry_run:
         return {**plan.as_record(), "undone": False, "next": f"harness undo {what}"}
     facts = _judged(project, plan)
@@ -146,8 +146,8 @@ def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
     if plan.again:
         found = replace(found, tests=_coming(plan, facts), files_read=facts.files_read)
     undoing.carry_out(project, found)
-    ends = "It counts as proven again." if plan.again else "It is open again."
-    project.say(f"Undid {plan.what}: {plan.commit[:10]}. {ends}")
+    ends = "The feature counts as proven again." if plan.again else "The feature is open again."
+    project.say(f"Undid {plan.what} in commit {plan.commit[:10]}. {ends}")
     following = _following(plan.commit, again=plan.again)
     return {**plan.as_record(), "tests": [*found.tests], "undone": True, "commit": plan.commit, "next": following}
 
@@ -279,13 +279,17 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
         project.say(f"Running the tests of {feature.name}...")
         run = judge.own_tests(feature, plan.commit)
         if run is None or not passed(run):
-            why = f"{feature.test_file} is not there" if run is None else run.problem or "its tests would not pass"
+            why = (
+                f"{feature.test_file} does not exist in the restored commit"
+                if run is None
+                else run.problem or "its tests would not pass"
+            )
             raise VerificationFailed(
                 f"Could not undo {plan.what}: {why}",
                 hint=f"harness run --feature {feature.id}",
                 output=run.output[-4000:] if run else "",
             )
-    project.say(f"Running the whole suite with{'' if plan.again else 'out'} it...")
+    project.say(f"Running the whole suite with{'' if plan.again else 'out'} {plan.feature.name}...")
     facts = judge.suite(plan.commit)
     baseline = project.store.baseline()
     lost = sorted(baseline.passing - facts.passing - set(plan.tests))
@@ -295,7 +299,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
     broken = [f.name for f in listed if any(proven.belongs(node, f.test_file) for node in lost)]
     of = f" of {', '.join(broken)}" if broken else ""
     why = (
-        f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gives no report: {facts.problem}"
+        f"{len(lost)} tests{of} would break, first {lost[0]}" if lost else f"the suite gave no results: {facts.problem}"
     )
     hint = f"harness run --feature {feature.id}" if plan.again else "harness undo ITEM  # the dependent work first"
     raise VerificationFailed(f"Could not undo {plan.what}: {why}", hint=hint, broken=lost[:20])

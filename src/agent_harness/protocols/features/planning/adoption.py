@@ -106,7 +106,7 @@ def _refuse_unsafe(root: Path, layout: FeatureLayout, git: Git) -> None:
     if git.branch() is None:
         raise UnsafeTree("HEAD is detached", hint="git switch BRANCH")
     if not os.access(root, os.W_OK | os.X_OK):
-        raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
+        raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     dirty = [path for path in repository.dirty_paths(git) if path not in _own_names(layout)]
     if dirty:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
@@ -185,7 +185,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
         raise Refused(f"The tests could not be run: {why}. {RUNNERS}{left}", hint=AGAIN)
     if not facts.passing and not allow_failing:
         raise Refused(
-            f"No test passes here, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",
+            f"No test passes, {len(facts.failing)} fail: {facts.first_error or 'no reason was printed'}.{left}",
             hint=f"make `{project.config.testing.full}` work, then harness init --adopt  (or add --allow-failing)",
         )
     return facts

@@ -117,7 +117,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         name = layout.relative(layout.features)
         raise Refused(f"The plan {name} already exists and would be replaced", hint=f"harness run  # or move {name}")
     if not os.access(root, os.W_OK | os.X_OK):
-        raise Refused(f"{root} cannot be written", hint=f"ls -ld {root}")
+        raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     git = Git(root)
     if not git.is_repository:
         others = [p.name for p in root.iterdir() if p.resolve() != spec.resolve() and p.name != ".harness.yaml"]
@@ -291,7 +291,7 @@ def _state(project: Project, commit: str) -> None:
     document = project.store.features()
     facts = Judge(project).suite(commit)
     if facts.problem:
-        project.say(f"Warning: the test command gave no report yet ({facts.problem})")
+        project.say(f"Warning: the test command gave no results yet ({facts.problem})")
     tests = [f.test_file for f in document.features]
     tree = project.git.tree_of(commit)
     baseline = records.Baseline({}).measured(facts.passing, facts.total, timestamp=clock.timestamp(), tree=tree)
@@ -309,7 +309,7 @@ def _tell(project: Project, commit: str) -> JsonObject:
     if lint := load(project.root).quality.lint_command:
         say(f"Lint: {lint}")
     else:
-        say("Warning: no linter was found; name one as quality.lint_command in .harness.yaml")
+        say("Warning: no linter was found; set quality.lint_command in .harness.yaml")
     say(f"Created: {project.features_name} ({len(found)} features, all with test_file)")
     say("Created: init.sh, reset.sh")
     for name in SCRIPTS:
@@ -351,4 +351,4 @@ def _harm(command: ShellCommand) -> Iterator[str]:
     if any(word.rpartition("/")[2] in KILLERS for word in words):
         yield f"`{shown}` may end programs that it did not start; keep pid files and end those processes"
     if any(word in COMPOSERS for word in words) and "down" in words and {"-v", "--volumes"} & set(words):
-        yield f"`{shown}` removes volumes, with the data in them"
+        yield f"`{shown}` deletes volumes and the data in them"

@@ -109,7 +109,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, open or closed, without pull requests."""
+        """Return every issue with the harness's label, open or closed; pull requests are left out."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -224,12 +224,12 @@ class GitHubTracker:
         if self._waited > MOST_WAITED_SECONDS:
             return False
         if seconds >= 5:
-            self._say(f"GitHub's limit is reached; going on in {seconds:.0f} s.")
+            self._say(f"GitHub's rate limit is reached; continuing in {seconds:.0f} s.")
         return clock.scaled(seconds)
 
     def _refused(self, error: Any) -> HarnessError:
         if seconds_asked(error.status, error.headers or {}, str(error.data)) is not None:
-            return _failure("RATE_LIMIT", "its limit is reached, and waiting takes too long.", hint=None)
+            return _failure("RATE_LIMIT", "its rate limit is reached, and the wait would be too long.", hint=None)
         category, words, hint = _REFUSALS.get(error.status, (None, f"it answered {error.status}.", None))
         if error.status >= 500:
             category, words = "NETWORK", f"it answered {error.status} {TRIES} times."
@@ -242,7 +242,7 @@ class GitHubTracker:
 _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
     401: ("AUTH", "the token is wrong or has expired.", "export GITHUB_TOKEN=..."),
     403: ("AUTH", "the token may not write issues in {name}.", "give the token access to issues, read and write"),
-    404: ("CONFIG", "{name} is not there, or the token may not see it.", "see github.repo in .harness.yaml"),
+    404: ("CONFIG", "{name} does not exist, or the token has no access.", "see github.repo in .harness.yaml"),
     410: ("CONFIG", "{name} has its issues switched off.", "switch issues on, or set github.sync_mode: none"),
 }
 

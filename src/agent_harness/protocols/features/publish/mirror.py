@@ -283,7 +283,9 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
     changed = bool(report.line() or report.not_ours)
     project.store.event("github_synced", "important" if changed else "routine", session=session, **report.as_json())
     for feature_id in report.not_ours:
-        project.say(f"Warning: the issue recorded for Feature #{feature_id} is another one; it was left alone.")
+        project.say(
+            f"Warning: the issue recorded for Feature #{feature_id} belongs to something else; it was not changed."
+        )
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
@@ -299,10 +301,12 @@ def _failed(project: Project, session: int, error: HarnessError, report: MirrorR
         category=error.category or error.data.get("category"),
         **report.as_json(),
     )
-    project.say(f"Warning: GitHub was not updated: {problem} The session stands; the next one tries again.")
+    project.say(
+        f"Warning: GitHub was not updated: {problem} The session's result is kept; the next session tries again."
+    )
     if error.hint:
         project.say(f"next: {error.hint}")
     if strict:
         project.store.write_pause({"reason": f"GitHub was not updated: {problem}", "at": clock.timestamp()})
-        project.say("Paused, as github.on_sync_failure asks. Go on with: harness resume")
+        project.say("Paused because of github.on_sync_failure: fail. To continue: harness resume")
     return problem

@@ -160,9 +160,9 @@ class _Again:
         held = f"{len(known) - len(lost)} of {len(known)} known tests still pass"
         self._project.say(f"Verifying: checking for regressions after the pull... {word}: {held}")
         if facts.problem:
-            raise _GivenUp(f"the suite gave no report: {facts.problem}")
+            raise _GivenUp(f"the suite gave no results: {facts.problem}")
         if lost:
-            raise _GivenUp(f"the suite fails: {', '.join(sorted(lost)[:3])}")
+            raise _GivenUp(f"tests fail: {', '.join(sorted(lost)[:3])}")
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
@@ -255,7 +255,7 @@ def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> boo
 def _tell_push(project: Project, under_way: OpenSession, remote: str, ref: str, commit: str) -> None:
     told = (
         f"{remote} has {commit[:10]} as {ref}, which the harness did not push: it was made in Session"
-        f" {under_way.session} and was not accepted when it was pushed. It is left there; look at it."
+        f" {under_way.session} and was not accepted when it was pushed. The commit was not removed; please check it."
     )
     project.say(f"Warning: {told}")
     fields: dict[str, Any] = {"remote": remote, "ref": ref, "commit": commit}

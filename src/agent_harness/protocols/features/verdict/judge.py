@@ -114,23 +114,23 @@ class BuiltAlready:
         """Reason why the feature does not count as built before the session; ``None`` if the evidence is complete."""
         if self.hollow:
             return self.hollow
-        return None if self.placeholder_at else "No commit shows these tests red, not even as placeholders."
+        return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
         """Lines that present the evidence to a person, with test ids."""
         rows = []
         if self.placeholder_at:
-            what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file was not there"
+            what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file did not exist"
             rows.append(f"Before: {what} (at {self.placeholder_at[:10]}).")
         rows.append(f"Now: {_listed(self.passing)} pass. They also pass on the base commit of the session.")
         if self.red_at:
-            rows.append(f"On the older code of {self.red_at[:10]} {_listed(self.red)} fail: they need this work.")
+            rows.append(f"On the older commit {self.red_at[:10]}, {_listed(self.red)} fail: they need later work.")
         else:
-            rows.append("No older code is known on which they fail: read them before you accept.")
+            rows.append("No older commit is known on which these tests fail: read the tests before you accept.")
         if self.changed:
             rows.append(f"The session also changed {_listed(self.changed)}, which would be accepted with it.")
-        return rows + ([f"Not enough: {self.problem}"] if self.problem else [])
+        return rows + ([f"Insufficient evidence: {self.problem}"] if self.problem else [])
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
@@ -170,7 +170,7 @@ _CHANGED = {
     True: "how the environment of the tests is set up, reset or looked after",
 }
 _MARKS_BACK = 200  # number of versions of the plan to search
-MEANT_GREEN = 'where its tests may pass before the work, a person sets "requires_red": false for it'
+MEANT_GREEN = 'a person sets "requires_red": false for a feature whose tests may pass before the work'
 """Advice for a feature whose tests pass from the start, such as a refactoring."""
 
 
@@ -483,12 +483,12 @@ class Judge:
         first = next((f for f in reasons if f.code not in FIXABLE), reasons[0])
         failure = first.message
         if first.code in NOT_RED:
-            failure += f" Was {under_way.feature.name} built already? Else {MEANT_GREEN}."
+            failure += f" Was {under_way.feature.name} already built? If not, {MEANT_GREEN}."
         elif first.code in PROTECTED and verdict.base:
             path = str(first.data["path"])
             is_new = self._project.git.show(verdict.base, path) is None
-            back = f"Put it back as it was: git checkout {verdict.base[:10]} -- {path}"
-            failure += f" Take it out again: git rm -f -- {path}" if is_new else f" {back}"
+            back = f"Restore the file: git checkout {verdict.base[:10]} -- {path}"
+            failure += f" Remove the file: git rm -f -- {path}" if is_new else f" {back}"
         if verdict.regressions:
             failure = "Regression: " + ", ".join(verdict.regressions[:5]) + " now failing"
         failed = next((each for each in verdict.steps if each.state == "failed"), None)
@@ -521,7 +521,7 @@ class Judge:
             session=session,
             commit=verdict.candidate,
             base=under_way.base.snapshot.head,
-            details=[*found.lines, f"To avoid this question: {MEANT_GREEN} in {self._project.features_name}."],
+            details=[*found.lines, f"To avoid this question: in {self._project.features_name}, {MEANT_GREEN}."],
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
@@ -530,7 +530,7 @@ class Judge:
         If the agent has to fix other findings too, it is told about all of them, and no person is asked yet.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
-        self._project.say(f"Verifying once more, as if these files may change: {', '.join(paths)}")
+        self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
         again = self._verdict(under_way, verdict.candidate, may_change=paths)
         if not again.reasons:
             asked = self._about_change(under_way, verdict, again, paths)
@@ -541,8 +541,8 @@ class Judge:
             return ruling
         real = tuple(f for f in again.findings if f.code not in PROTECTED or f.severity == CRITICAL)
         told = self._ruling(under_way, replace(again, findings=real))
-        keep = "Where the feature cannot do without that change, keep it: a person is asked when all else holds."
-        return replace(told, failure=f"{told.failure} Beside that: {ruling.failure} {keep}", bent=True)
+        keep = "If the feature needs this change, keep it: the harness asks a person when everything else passes."
+        return replace(told, failure=f"{told.failure} In addition: {ruling.failure} {keep}", bent=True)
 
     def _about_change(self, under_way: OpenSession, verdict: Verdict, again: Verdict, paths: Sequence[str]) -> Question:
         feature, session = under_way.feature, under_way.session

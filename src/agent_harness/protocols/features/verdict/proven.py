@@ -88,7 +88,7 @@ def require(project: Project, facts: Suite) -> None:
     still_open = [f.test_file for f in document.features if f.id not in marked]
     by_word = {f.id: f.test_file for f in document.features if f.id in marked and f.marked_by_person}
     if by_word:
-        project.say(f"Passing by a person's word, not by a proof: {_named(list(by_word))}")
+        project.say(f"Marked as passing by a person, not proven by tests: {_named(list(by_word))}")
     still_open += by_word.values()
     marked = {i: file for i, file in marked.items() if i not in by_word}
     counted = {node for node in facts.failing if not any(belongs(node, file) for file in still_open if file)}
