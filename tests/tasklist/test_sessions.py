@@ -88,7 +88,9 @@ def test_a_session_renewed_in_the_future_is_no_endless_lock(
         with pytest.raises(Busy, match="until 2026-03-01T13:00:00Z"):
             verb(project.worker(session="s2"))
     told = [line for line in project.log() if "WARN" in line]
-    why = "the session of s1 was renewed by a fast clock (2036-03-01T12:00:00Z); it now expires within an hour"
+    why = (
+        "the session of s1 was renewed with a clock that is ahead (2036-03-01T12:00:00Z); it now expires within an hour"
+    )
     assert told == [f"[SESSION-1] WARN {why}"]
     project.now = after(3600 + 73)
     verb(project.worker(session="s2"))

@@ -142,7 +142,7 @@ def words_of(text: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"the agent's command {text!r} cannot be split into words: {error}", hint=HINT) from error
     if not words or not words[0]:
-        raise UsageError(f"the agent's command {text!r} is empty", hint=HINT)
+        raise UsageError(f"{text!r} contains no command for the agent", hint=HINT)
     return words
 
 

@@ -45,7 +45,7 @@ Examples:
   harness pause "I am reviewing" """,
 )
 @click.argument("why", default="")
-@click.option("--root", metavar="DIR", help="Folder of the task list. [default: searched from here upwards]")
+@click.option("--root", metavar="DIR", help="Folder of the task list. [default: the nearest one, from here upwards]")
 @json_option
 def pause(why: str, root: str | None, as_json: bool) -> int:
     """Pause a project or a task list until `harness resume`.

@@ -180,7 +180,7 @@ def _assignment(word: str) -> tuple[str, str]:
 
 
 _LIST = (
-    Option("--root", "DIR", "Folder of the task list. [default: searched from here upwards]"),
+    Option("--root", "DIR", "Folder of the task list. [default: the nearest one, from here upwards]"),
     Option("--worker", "ID", "Id of the worker. [default: HARNESS_WORKER_ID]"),
     Option("--session", "ID", "Id of the session. [default: HARNESS_SESSION_ID, else the calling program]"),
     Option("--token", "TOKEN", "Token of the claim. [default: HARNESS_CLAIM_TOKEN]"),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 root_option = click.option(
-    "--root", metavar="DIR", help="Folder of the task list. [default: searched from here upwards]"
+    "--root", metavar="DIR", help="Folder of the task list. [default: the nearest one, from here upwards]"
 )
 agent_option = click.option(
     "--agent",

@@ -169,7 +169,7 @@ def kind_for(settings: SandboxSettings) -> str | None:
     if kind is None and asked != "auto":
         raise Refused(
             f"a sandbox is required ({asked}), but none works on this machine",
-            hint="harness doctor  # shows the reason; `sandbox: auto` runs commands without a sandbox",
+            hint="harness doctor  # shows the reason; `sandbox: auto` uses no sandbox if none works",
         )
     return kind
 

@@ -63,7 +63,7 @@ def refuse_newer(project: Project) -> None:
         return
     made_by = project.store.stored_state().get("harness_version") or "unknown"
     raise Refused(
-        f"State was made by harness {made_by} (schema {found}); this is harness {records.HARNESS_VERSION} "
+        f"The state was written by harness {made_by} (schema {found}); this is harness {records.HARNESS_VERSION} "
         f"(schema {NOW}). Please upgrade the harness.",
         hint="harness version",
     )

@@ -53,7 +53,7 @@ def chosen_feature(document: FeatureList, state: SessionState, feature_id: int) 
     partial = next_feature(document, state).feature if state.next_prompt == "continuation" else None
     if partial is not None and partial.id == state.current_feature != feature_id:
         raise NothingEligible(
-            f"{partial.name} is unfinished and comes first.",
+            f"{partial.name} is unfinished; the harness works on it first.",
             hint=f"harness run  # or harness skip --feature {partial.id}",
         )
     done, kept = finalized(document), _kept(state)

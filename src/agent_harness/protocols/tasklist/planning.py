@@ -139,7 +139,7 @@ def _refuse_lost(layout: TaskListLayout) -> None:
         raise StateDamaged("harness-tasks.json is missing, but its backup exists", hint="harness task recover")
     raise StateDamaged(
         f"harness-tasks.json is missing, and {layout.backup} is not a task list",
-        hint=f"check that file; to start a new list: rm {shlex.quote(layout.backup)}",
+        hint=f"correct that file, or delete it to start a new list: rm {shlex.quote(layout.backup)}",
     )
 
 

@@ -172,7 +172,7 @@ class OnLimit(Section):
 
 
 class Context(Section):
-    window_tokens: Count = Field(200_000, description="Size of the model's context window in tokens (C17).")
+    window_tokens: Count = Field(200_000, description="Size of the model's context window in tokens.")
     warn_threshold: Share = Field(0.75, description="Share of the window at which the agent is warned.")
     force_threshold: Share = Field(0.90, description="Share of the window at which the agent is asked to wrap up.")
     on_limit: OnLimit = Field(default_factory=OnLimit)
@@ -204,13 +204,13 @@ class Progress(Section):
     force_stop_message: str = Field(
         "Still stuck. Documenting current state and stopping. "
         "Please describe what's blocking you in claude-progress.txt.",
-        description="Message to the agent before a stuck session ends (C18).",
+        description="Message to the agent before a stuck session ends.",
     )
     max_repeated_errors: Count = Field(
         5, description="Number of repeats of one error after which the agent gets a message."
     )
     repeated_error_message: str = Field(
-        _repeated_error(5), description="Message to the agent about an error that was repeated too often (C18)."
+        _repeated_error(5), description="Message to the agent about an error that was repeated too often."
     )
 
     @model_validator(mode="before")
@@ -249,7 +249,7 @@ class Verification(Section):
     )
     timeout_minutes: Minutes = Field(30.0, description="Wall-clock limit of each verification command.")
     fix_rounds: CountOrNone = Field(
-        3, description="How often the agent may fix work in one session after failed verification (C03)."
+        3, description="How many times the agent may fix its work in one session after verification fails."
     )
     trust: Literal["normal", "fast"] = Field(
         "normal",
@@ -292,10 +292,10 @@ class GitHub(Section):
 
 class GitSettings(Section):
     push: Literal["auto", "never"] = Field(
-        "auto", description="auto: push accepted commits if the branch has an upstream. never: do not push (C04)."
+        "auto", description="auto: push accepted commits if the branch has an upstream. never: do not push."
     )
     on_dirty: Literal["stash", "abort"] = Field(
-        "stash", description="Handling of uncommitted changes before a session: stash them, or abort (C26)."
+        "stash", description="Handling of uncommitted changes before a session: stash them, or abort."
     )
 
 
@@ -329,7 +329,7 @@ class ShellTool(Section):
     timeout_seconds: Count = Field(300, description="Time limit of one shell command in seconds.")
     denied_commands: Texts = Field(
         ("rm -rf /", "sudo", "> /dev/"),
-        description="Commands that the shell tool refuses. This is a guard rail, not a sandbox (C32).",
+        description="Commands that the shell tool refuses. This is a guard rail, not a sandbox.",
     )
 
 
@@ -411,7 +411,7 @@ class Session(Section):
     )
     response_seconds: Count | None = Field(
         None,
-        description="Seconds without output after which a turn ends and is retried once (C28). Default: no limit.",
+        description="Seconds without output after which a turn ends and is retried once. Default: no limit.",
     )
     on_timeout: OnTimeout = Field(default_factory=OnTimeout)
 
@@ -462,15 +462,15 @@ class Compatibility(Section):
 
 class Checkpoints(Section):
     max_age_days: Count = Field(
-        7, description="Number of days after which checkpoints that are not needed are removed (C34)."
+        7, description="Number of days after which checkpoints that are not needed are removed."
     )
     keep_per_feature: Count = Field(
-        5, description="Number of newest checkpoints that are always kept for an unfinished feature (C34)."
+        5, description="Number of newest checkpoints that are always kept for an unfinished feature."
     )
 
 
 class Maintenance(Section):
-    interval_minutes: Minutes = Field(60.0, description="Minutes between two checks in maintenance mode (C51).")
+    interval_minutes: Minutes = Field(60.0, description="Minutes between two rounds of checks in maintenance mode.")
 
 
 def _of_several(name: str) -> Any:

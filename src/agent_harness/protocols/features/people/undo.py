@@ -164,7 +164,7 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
     feature = overrides.feature_of(project, feature_id)
     if project.store.state().next_prompt == "continuation":
         current = project.store.state().current_feature
-        raise Refused(f"Feature #{current} is unfinished and comes first", hint="harness run")
+        raise Refused(f"Feature #{current} is unfinished; the harness works on it first", hint="harness run")
     git = project.git
     branch, head = reversal.stands_on(git)
     verdict = _taken_back(project, feature, taken) if taken else _accepted(project, feature)

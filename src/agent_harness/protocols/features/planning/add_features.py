@@ -104,7 +104,9 @@ def _refuse_unsafe(project: Project) -> None:
         raise UnsafeTree(f"These files are not committed: {', '.join(dirty[:3])}", hint="git add -A && git commit")
     state = project.store.state()
     if state.next_prompt == "continuation":
-        raise Refused(f"Feature #{state.current_feature} is unfinished and comes first", hint="harness run")
+        raise Refused(
+            f"Feature #{state.current_feature} is unfinished; the harness works on it first", hint="harness run"
+        )
 
 
 def _prompt(project: Project, before: FeatureList, text: str) -> str:

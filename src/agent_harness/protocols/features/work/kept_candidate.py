@@ -86,7 +86,9 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
     if state.next_prompt == "continuation":
         first = f"Feature #{state.current_feature}"
         hint = f"harness run  # or harness skip --feature {state.current_feature}"
-        raise Refused(f"{first} is unfinished and comes first: its unproven work is on the branch", hint=hint)
+        raise Refused(
+            f"{first} is unfinished; the harness works on it first: its unproven work is on the branch", hint=hint
+        )
     return commit, feature
 
 

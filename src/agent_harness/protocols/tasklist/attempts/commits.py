@@ -122,7 +122,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
     with _candidate(attempt, task) as full:
         head = git.look()
         if head.commit is None or head.tree is None:
-            raise UnsafeTree(f"{head.branch} no longer has a commit", hint="git log --all --oneline")
+            raise UnsafeTree(f"the branch {head.branch} no longer points to a commit", hint="git log --all --oneline")
         committed = frozenset(git.differences(attempt.base, head.commit))
         full_tree = git.tree_of(full)
         kept, tree = _apart(attempt, full, full_tree, head)

@@ -160,7 +160,7 @@ def _planned(worker: "Worker", task_id: str, taken: ClaimVerdict | None) -> Task
         head, commit = str(git.commit_of(f"{head}^1")), head  # a kill came between this commit and the state
     else:
         raise Refused(
-            f"Nothing to undo: none of the changes of {until[:10]} still exist", hint=f"harness diff {task_id}"
+            f"Nothing to undo: the changes made in commit {until[:10]} no longer exist", hint=f"harness diff {task_id}"
         )
     changed = reversal.changed_by(git, head, commit, own=place.is_ours)
     listed = git.commits_between(since, until)
