@@ -110,7 +110,7 @@ WRONG: list[tuple[Any, Any, type[HarnessError], str]] = [
     ("", None, UsageError, "unknown kind"),
     ("command", None, UsageError, "command:WORDS"),
     ("command:", None, UsageError, "command:WORDS"),
-    ("command:''", None, UsageError, "is empty"),
+    ("command:''", None, UsageError, "contains no command"),
     ("command:a 'b", None, UsageError, "cannot be split"),
     ("scripted", None, UsageError, "scripted:FILE"),
     ("{kind: codex}", None, UsageError, "is not a JSON object"),

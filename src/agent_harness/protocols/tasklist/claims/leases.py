@@ -90,7 +90,8 @@ def bring_back(worker: SessionOwner) -> bool:
         _renew(session, change.now)
         change.note(
             "WARN",
-            f"the session of {session.owner} was renewed with a clock that is ahead ({was}); it now expires within an hour",
+            f"the session of {session.owner} was renewed with a clock that is ahead ({was}); "
+            "it now expires within an hour",
         )
         change.touch()
 
