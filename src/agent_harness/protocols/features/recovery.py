@@ -1,4 +1,5 @@
-"""Recovery table for a session that a killed harness left open, by the phase that the session had reached.
+"""Table that says how a session that a killed harness left open is recovered, by the phase that the session had
+reached.
 
 Source: features.md C56, UAH-003.
 """
@@ -57,6 +58,6 @@ RECOVERY: tuple[Action, ...] = (
 
 
 def action_for(phase: str) -> Action:
-    """Return the recovery table's row for a phase; an unknown phase gets the most careful row, "running"."""
+    """Return the recovery table's row for a phase. An unknown phase gets the most careful row, "running"."""
     rows = {row.phase: row for row in RECOVERY}
     return rows.get(phase, rows["running"])
