@@ -1,4 +1,4 @@
-"""Typed options of each command, parsed once from the given words. Each error names the option.
+"""Typed options of each command, parsed once from the words of the command line. Each error names the option.
 
 Source: ``longtask.md`` 2.
 """
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
 
 
 LONGEST_SECONDS = 31 * 86_400
-"""Maximum wait in seconds (31 days): ``longtask.md`` 11."""
+"""Maximum wait, in seconds (31 days). Source: ``longtask.md`` 11."""
 
 _DIGITS = frozenset("0123456789")
 NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if the option was not given."""
+    """Return the value of an option as a string, or ``None`` if the option was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the text value of an option with its secrets masked, for storage; ``None`` if the option was not given."""
+    """Return the value of an option with secrets masked, so that it can be stored. Return ``None`` if it was not
+    given.
+    """
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if the option was not given or is blank."""
+    """Return the value of an option as a string, or ``None`` if the option was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
@@ -50,13 +52,15 @@ def flag(words: Words, name: str) -> bool:
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated option; ``None`` if the option was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option, or ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if not given. Raise ``UsageError`` if the value is blank."""
+    """Return the value of an option as a string, or ``None`` if it was not given. Raise ``UsageError`` if the value is
+    blank.
+    """
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -64,7 +68,7 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return an option value that must be one of ``known``; ``None`` if the option was not given.
+    """Return the value of an option that must be one of ``known``, or ``None`` if the option was not given.
 
     Raise ``UsageError`` for any other value.
     """
@@ -75,8 +79,9 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return an option value as an integer of at least 1; ``None`` if not given. Raise ``UsageError`` for other
-    values.
+    """Return the value of an option as an integer of at least 1, or ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -87,8 +92,10 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return an option value as a finite number, ``int`` if whole; ``None`` if not given. Raise ``UsageError`` for
-    other values.
+    """Return the value of an option as a finite number, which is an ``int`` if it is whole, or ``None`` if it was not
+    given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -103,9 +110,9 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return an option value in seconds, from 0 to 31 days (longer times are reduced); ``None`` if not given.
+    """Return the value of an option in seconds, from 0 to 31 days, or ``None`` if the option was not given.
 
-    Raise ``UsageError`` for a negative number or other text.
+    A longer time is reduced to 31 days. Raise ``UsageError`` if the value is negative or not a number.
     """
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
@@ -117,8 +124,9 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return an option value as an integer; ``None`` if the option was not given. Raise ``HarnessError`` for other
-    values.
+    """Return the value of an option as an integer, or ``None`` if the option was not given.
+
+    Raise ``HarnessError`` for any other value.
     """
     found = text(words, name)
     try:
@@ -128,8 +136,9 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return an option value as a date and time; ``None`` if the option was not given. Raise ``UsageError`` for other
-    values.
+    """Return the value of an option as a date and time, or ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -187,8 +196,9 @@ class TickOptions:
 
 
 class RunOptions:
-    """Parsed options of the commands ``lth run`` and ``lth resume``. ``oss`` is ``None`` if the contract decides.
-    ``longtask.md`` 9, 10.
+    """Parsed options of the commands ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides.
+
+    Source: ``longtask.md`` 9, 10.
     """
 
     __slots__ = (
@@ -246,8 +256,9 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Parsed options of ``lth evidence``. ``members`` are the evidence item's members as written in the file.
-    ``longtask.md`` 12.
+    """Parsed options of ``lth evidence``. ``members`` are the members of the evidence item, as the file contains them.
+
+    Source: ``longtask.md`` 12.
     """
 
     __slots__ = ("manifest_path", "members", "type")
@@ -329,8 +340,9 @@ class ListOptions:
 
 
 class EventOptions:
-    """Parsed options of ``lth summary`` and ``lth tail``. ``limit`` is ``None`` for the command's default.
-    ``longtask.md`` 6.
+    """Parsed options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies.
+
+    Source: ``longtask.md`` 6.
     """
 
     __slots__ = ("limit", "type")

@@ -1,4 +1,4 @@
-"""Field tables of every record, as JSON Schemas; unknown members are always allowed.
+"""Field tables of every record, as JSON Schemas. Unknown members are always allowed.
 
 The same tables are shipped as ``schemas/*.json`` for editors and other programs. Source: ``longtask.md`` 3.
 """
@@ -304,17 +304,17 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number; False for other values, including true and false."""
+    """Return True for a JSON number. Any other value gives False, including true and false."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def whole(value: object, default: int) -> int:
-    """Return a whole number as an ``int``; the default for any other value."""
+    """Return a whole number as an ``int``, and the default for any other value."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 
 def shown(value: object) -> str:
-    """Return a value as shown in messages: a string unchanged, any other value as JSON."""
+    """Return a value in the form that messages show: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else jsontext.line(value)
 
 
@@ -385,7 +385,7 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
         EVIDENCE_MANIFEST,
     ),
 }
-"""Map from schema file name to title, description and field table."""
+"""Title, description and field table of each schema file, by file name."""
 
 
 def documents() -> dict[str, JsonObject]:
