@@ -155,8 +155,8 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. The caller must hold the directory lock, and must not have
-        written yet.
+        """Return True if this run still owns the lease. The caller holds the directory lock and makes this check before
+        any write.
         """
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
