@@ -1,8 +1,8 @@
 """Engines that run jobs on other machines, for ``harness run --workers N --engine URL``.
 
 The package is imported only for such a run. ``engine_for`` is the entry point; ``address`` parses URLs,
-``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. ``scale.md``
-9.
+``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. Source:
+``scale.md`` 9.
 """
 
 from collections.abc import Callable

@@ -3,9 +3,9 @@ project.
 
 DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
-Git ensures that no partial data is read and that only missing objects are written. Because other users may write to the
-folder, nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is refused.
-``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
+Therefore, nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is
+refused. Source: ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os

@@ -7,7 +7,7 @@ refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, resc
   .../TRY.spent                                     cost of the try when one of these refs was pushed
 
 Engine messages contain only ids and refs. The receiver of a bundle trusts no path in the bundle: file names are
-checked, and all paths of the sending machine are replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
+checked, and all paths of the sending machine are replaced. Source: ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 """
 
 import os

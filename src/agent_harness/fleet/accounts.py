@@ -1,4 +1,4 @@
-"""Provider accounts that a fleet's agents use, and the maximum number of agents per account. SC-60."""
+"""Provider accounts that a fleet's agents use, and the maximum number of agents per account (SC-60)."""
 
 import os
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Priority 1 comes before priority 5. Each lower priority that wants agents still gets a twentieth of the agents. Within a
 priority, the next agent goes to the project with the fewest agent-minutes relative to its weight. If an account has
-reached its limit, no project gets another agent of this account. SC-60.
+reached its limit, no project gets another agent of this account (SC-60).
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""Status of the fleet, read from one small snapshot file per project and the supervisor's last state. SC-62."""
+"""Status of the fleet, read from one small snapshot file per project and the supervisor's last state (SC-62)."""
 
 import os
 from collections.abc import Sequence

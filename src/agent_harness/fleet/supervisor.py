@@ -10,7 +10,7 @@ fleet/pause            exists while the user has paused the fleet
 fleet/logs/NAME.log    the output of a project's last run
 
 A run that crashes is restarted after 1 s, then 2 s, 4 s and so on, up to 60 s. After five crashes within an hour, its
-project is parked and reported. A run of a long task is one slice (``slices``). SC-60, SC-61.
+project is parked and reported. A run of a long task is one slice, see ``slices`` (SC-60, SC-61).
 """
 
 import os

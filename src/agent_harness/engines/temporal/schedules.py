@@ -2,7 +2,7 @@
 
 The schedule's id is ``lth/HOST/DIGEST``. ``harness worker --lth DIR`` executes the slices on this machine. Two slices
 never overlap, and a slice that is more than a minute late is skipped. When the task is done or needs a person, the
-worker pauses the schedule with a note. The task's own lock, lease and checkpoint file remain authoritative.
+worker pauses the schedule with a note. The task's own lock, lease and checkpoint file remain authoritative. Source:
 ``scale.md`` 9.
 """
 

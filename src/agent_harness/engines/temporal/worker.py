@@ -89,7 +89,7 @@ class WorkerTerms:
 
 
 class RemoteWorker:
-    """One ``harness worker`` process, from its start until a signal ends it."""
+    """One ``harness worker`` process, from its start until a signal stops it."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._terms = terms
@@ -130,8 +130,8 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. On the second call, save running jobs at once, without time to wrap up.
-        SC-54.
+        """Begin to shut down the worker. On the second call, save running jobs at once, without time to wrap up
+        (SC-54).
         """
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
@@ -167,7 +167,7 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that take longer than the wrap-up time, or that hang after the second signal. SC-54."""
+        """End git transfers that take longer than the wrap-up time, or that hang after the second signal (SC-54)."""
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -195,7 +195,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute for as long as the server cannot be reached. SC-55."""
+        """Print a message once a minute for as long as the server cannot be reached (SC-55)."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -206,8 +206,8 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print once a minute why no further job is accepted. If memory is short, return the youngest job to the pool.
-        SC-41.
+        """Print once a minute why no further job is accepted. If memory is short, return the youngest job to the pool
+        (SC-41).
         """
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
@@ -538,7 +538,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try whose result is on the remote with all its parts. SC-57."""
+    """Remove the local refs and files of a try whose result is on the remote with all its parts (SC-57)."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -547,7 +547,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of a job's running session."""
+    """Return the progress reports of the session that runs for a job."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -576,7 +576,7 @@ def _is_proven(folder: str) -> bool:
 
 
 def _continued(git: Git, job: Job, saved: str) -> Job:
-    """Return the job changed so that it starts from the work that the previous try saved. SC-52."""
+    """Return the job changed so that it starts from the work that the previous try saved (SC-52)."""
     nothing: JsonObject = {}
     inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
     return replace(job, inputs=inputs)

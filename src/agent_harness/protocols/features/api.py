@@ -60,16 +60,16 @@ ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git com
 
 
 def _silent(_line: str) -> None:
-    """Discard a progress message."""
+    """Discard a progress message, for callers that print no progress."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the feature project at or above the working directory.
+    """Return the feature project in the working directory or in the nearest folder above it.
 
-    Raise ``NotAProject`` with the message ``missing`` and the given hint if there is no feature project.
+    If there is no feature project, raise ``NotAProject`` with the message ``missing`` and the given hint.
     """
     found = root.find()
     if found is None or found.kind != "features":
@@ -94,7 +94,7 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return a project's settings, each with its source; raise ``ConfigurationError`` if a setting is invalid."""
+    """Return a project's settings, each with its source. Raise ``ConfigurationError`` if a setting is invalid."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
@@ -181,9 +181,9 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 def traces(folder: str) -> JsonObject:
     """Return everything that the harness added to a project, so that the caller can remove it. Nothing is changed.
 
-    The result contains ``files`` (the files that people wrote come last), the lines added to ``.git/info/exclude`` and
-    ``.gitignore``, the ``place`` file that points to the project's state folder, and the ``lock``. Raise ``Busy`` or
-    ``Refused`` while a session is running.
+    ``files`` in the result lists the files that people wrote last. The result also contains the lines added to
+    ``.git/info/exclude`` and ``.gitignore``, the ``place`` file that points to the project's state folder, and the
+    ``lock``. Raise ``Busy`` or ``Refused`` while a session is running.
     """
     from agent_harness.protocols.features.planning import adoption
 
@@ -218,8 +218,8 @@ def log_query(
 ) -> JsonObject:
     """Return the newest ``limit`` log rows that contain every word of ``text``, oldest first.
 
-    ``more`` is set if older rows match too. ``fields`` may be ``session``, ``feature``, ``item``, ``level`` and
-    ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
+    ``more`` in the result is true if older rows match too. ``fields`` may contain ``session``, ``feature``, ``item``,
+    ``level`` and ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
     """
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
@@ -311,8 +311,9 @@ class FeatureProject:
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Turn a repository that has code and tests into a feature project, without starting an agent. See
-        ``adoption.adopt``.
+        """Turn a repository that has code and tests into a feature project, without starting an agent.
+
+        See ``adoption.adopt``.
         """
         from agent_harness.protocols.features.planning import adoption
 
@@ -592,7 +593,7 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Hand the project over to the user: no session starts until ``harness hand-back`` (UAH-064)."""
+        """Hand the project over to the user, so that no session starts until ``harness hand-back`` (UAH-064)."""
         owner.refuse_agents(self._project.layout.root, "harness take-over")
         from agent_harness.protocols.features.people import takeover
 

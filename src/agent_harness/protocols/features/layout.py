@@ -40,7 +40,7 @@ import os
 
 
 class FeatureLayout:
-    """Paths of one project's files, as plain strings so that ``status`` starts in milliseconds."""
+    """Paths of one project's files. The paths are plain strings, so that ``status`` starts within milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")
 
@@ -154,5 +154,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Path of the project's copy of the running session's record; never trusted for a verdict."""
+        """Path of the copy of the running session's record in the project. No verdict ever trusts this copy."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

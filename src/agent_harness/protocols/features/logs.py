@@ -1,8 +1,8 @@
 """Queries on all logs of a project, filtered and sorted by time, and one summary per session.
 
-Logs are read backwards from their ends, without a lock and without the settings, so a query also works during a session
-or if the settings are invalid. Once a day, at the start of a run, expired rows and files are deleted. Critical rows are
-kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
+Logs are read backwards from their ends, without a lock and without the settings. A query therefore also works during a
+session or if the settings are invalid. Once a day, at the start of a run, expired rows and files are deleted. Critical
+rows are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
 """
 
 import os
@@ -34,7 +34,9 @@ TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching log rows, oldest first; ``more`` is set if older rows match too."""
+    """Return the newest ``limit`` log rows that match, oldest first. ``more`` in the result is true if older rows match
+    too.
+    """
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
@@ -211,7 +213,7 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return a session summary as output lines for a terminal."""
+    """Return output lines for a terminal that show a session summary."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"

@@ -39,7 +39,7 @@ def bring_up_to_date(project: Project) -> None:
     """Migrate older state, and accept or refuse newer state, as the settings under ``compatibility:`` say
     (UAH-031..035).
 
-    Raise ``Refused`` if the state may not be used.
+    Raise ``Refused`` if the settings do not allow the state to be migrated or used.
     """
     found = stored_schema(project)
     if found is None or found == NOW:

@@ -159,7 +159,7 @@ def _leave_detached_head(git: Git, free_paths: Sequence[str], say: Callable[[str
 
 
 def baseline_broken(failing: Iterable[str], command: str) -> PreflightFailed:
-    """Return the error for baseline tests that fail before any agent has started (UAH-275)."""
+    """Return the error to raise if baseline tests fail before any agent has started (UAH-275)."""
     nodes = sorted(failing)
     return PreflightFailed(
         f"Environment is broken. Baseline tests failing. {', '.join(nodes[:5])}",
@@ -327,7 +327,7 @@ class DevelopmentEnvironment:
             )
 
     def down(self) -> None:
-        """End all processes that the environment's scripts left running; repeated calls are safe."""
+        """End all processes that the environment's scripts left running. Repeated calls are safe."""
         while self._running:
             running = self._running.pop()
             running.stop(grace_seconds=2.0)

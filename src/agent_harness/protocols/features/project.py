@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Discard a progress message."""
+    """Discard a progress message, for callers that print no progress."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ KEEPING = frozenset({"built_already", "protected_change"})
 """Kinds of question about a candidate commit that is kept until the question is answered."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Kinds of question that prevent no run from starting."""
+"""Kinds of question that never prevent a run from starting."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -154,7 +154,7 @@ def letter(option: str) -> str:
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a new question of this kind in its stored form."""
+    """Return a new question of the given kind, in the form in which it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
@@ -201,7 +201,7 @@ def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]")
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return a question about the first dependency cycle in features.json (E8), or None."""
+    """Return a question about the first dependency cycle in features.json (E8), or None if there is no cycle."""
     found = records.cycles(document)
     if not found:
         return None
@@ -289,7 +289,7 @@ def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the shell command that answers the question with this option."""
+    """Return the shell command that answers the question with the given option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"

@@ -88,7 +88,7 @@ class Feature:
 
     @property
     def feature_id(self) -> int | None:
-        """Id of the feature; ``None`` for ``CLEANUP``, which is not a feature."""
+        """Id of the feature. For ``CLEANUP``, which is not a feature, the id is ``None``."""
         return None if self is CLEANUP else self.id
 
     @property
@@ -122,7 +122,7 @@ class Feature:
 
     @property
     def unblocks(self) -> bool:
-        """True if the feature was skipped after a regression and blocks no other feature (C53)."""
+        """True if the feature was skipped after a regression, so that it does not block other features (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
@@ -195,7 +195,7 @@ class FeatureList:
 
     @property
     def project(self) -> str:
-        """Name of the project; empty if features.json has no name."""
+        """Name of the project. If features.json contains no name, the name is empty."""
         return str(self.record.get("project") or "")
 
     @property
@@ -521,9 +521,7 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if the values are those of an agent that reported neither tokens nor cost, so a cost of 0 means
-    "unknown".
-    """
+    """Return True if an agent has worked but reported neither tokens nor cost. A cost of 0 then means "unknown"."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """Row of the recovery table: the state that an interrupted phase leaves, and the step that recovers it."""
+    """Row of the recovery table: the state that an interrupted phase leaves behind, and the step that recovers it."""
 
     phase: str
     left_behind: str

@@ -171,8 +171,8 @@ def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Se
     """Write the files that differ between ``base`` and ``commit`` to the work tree. ``now`` is the tree of the current
     files.
 
-    Raise ``UnsafeTree`` and write nothing if a file matches neither ``base`` nor ``commit`` (files in ``free`` may
-    differ), or if an ignored file is in the way. After a crash, the call can be repeated.
+    Raise ``UnsafeTree`` and write nothing if a file matches neither ``base`` nor ``commit``, or if an ignored file is
+    in the way. Files in ``free`` may differ from both. After a crash, the call can be repeated.
     """
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}

@@ -172,7 +172,7 @@ def several(layout: FeatureLayout) -> str | None:
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that an ended parallel run left because they wait for a person."""
+    """Return the features that wait for a person and were therefore left by a parallel run that has ended."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -215,7 +215,7 @@ MOST_NAMED = 5
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the first lines of `harness status`, before all details."""
+    """Return the first lines of `harness status`, which come before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)

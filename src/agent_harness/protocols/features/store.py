@@ -230,7 +230,7 @@ class FeatureStore:
         """Restore logs that no longer begin with the rows that they had before the agent's work, and return their
         names.
 
-        Rows that were added later are kept after the restored rows.
+        Rows that were added later are kept, after the restored rows.
         """
         found = []
         for name in HISTORIES:

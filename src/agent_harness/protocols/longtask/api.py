@@ -67,7 +67,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Return the events of the task, newest first, as rows for ``session.log_rows``; each row contains the task id."""
+    """Return the events of the task as rows for ``session.log_rows``, newest first. Each row contains the task id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -120,7 +120,7 @@ class LongTask:
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. ``faces.md`` F-REC-6."""
+        """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md`` F-REC-6."""
         import os
 
         from agent_harness.session import now
@@ -162,57 +162,57 @@ class LongTask:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Create a new long task in the task directory. ``longtask.md`` 5."""
+        """Create a new long task in the task directory. Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
 
     def validate(self) -> Answer:
-        """Check the files of the task. ``longtask.md`` 6."""
+        """Check the files of the task. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """Return the scheduling decision for the task. ``longtask.md`` 6."""
+        """Return the scheduling decision for the task. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
 
     def tick(self, options: TickOptions) -> Report:
-        """Make one scheduling decision without starting an agent. ``longtask.md`` 8."""
+        """Make one scheduling decision without starting an agent. Source: ``longtask.md`` 8."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice of the task with one agent. ``longtask.md`` 10."""
+        """Run one bounded slice of the task with one agent. Source: ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
 
     def resume(self, options: RunOptions) -> Report:
-        """Print a line on stderr that explains the decision, then run one slice. ``longtask.md`` 19."""
+        """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         status.explain(self.layout)
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Write progress to the task's checkpoint file. ``longtask.md`` 12."""
+        """Write progress to the task's checkpoint file. Source: ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
 
     def evidence(self, options: EvidenceOptions) -> Report:
-        """Record one evidence item. ``longtask.md`` 12."""
+        """Record one evidence item. Source: ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.gather(self.layout, options)
 
     def accept(self) -> Answer:
-        """Accept a changed ``task.json`` as a decision of the user, so that runs may start again. ``longtask.md``
-        3.1.
+        """Accept a changed ``task.json`` as a decision of the user, so that runs may start again. Source:
+        ``longtask.md`` 3.1.
         """
         from agent_harness.protocols.longtask.verbs import record
 
@@ -227,70 +227,70 @@ class LongTask:
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
         """Carry out one of the decisions in ``choices``, and return a line that says what was recorded.
 
-        Raise ``Superseded`` if the task is no longer at the revision ``shown``. ``faces.md`` F-SRV-4.
+        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4.
         """
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion of the task. ``longtask.md`` 13."""
+        """Check every success criterion of the task. Source: ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)
 
     def rescue(self, options: RescueOptions) -> Report:
-        """List, show or restore the snapshots of the working copy that were taken before each slice. ``longtask.md``
-        10.2.
+        """List, show or restore the snapshots of the working copy that were taken before each slice. Source:
+        ``longtask.md`` 10.2.
         """
         from agent_harness.protocols.longtask.run import session_folder
 
         return session_folder.rescue(self.layout, options)
 
     def classify(self, options: ClassifyOptions) -> Report:
-        """Classify a failure according to its output. ``longtask.md`` 11."""
+        """Classify a failure according to its output. Source: ``longtask.md`` 11."""
         from agent_harness.protocols.longtask.run.classifier import classify_command
 
         return classify_command(self.layout, options)
 
     def health(self, options: HealthOptions | None = None) -> Report:
-        """Check whether the task is ready to run: files, scheduler, agents and folders. ``longtask.md`` 17."""
+        """Check whether the task is ready to run: files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout, strict=options is not None and options.strict)
 
     def status(self) -> Answer:
-        """Return the state of the task as text. ``longtask.md`` 19."""
+        """Return the state of the task as text. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.status(self.layout)
 
     def ls(self, options: ListOptions) -> Answer:
-        """List the tasks below a folder. ``longtask.md`` 19."""
+        """List the tasks below a folder. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.ls(self.layout, options)
 
     def summary(self, options: EventOptions) -> Report:
-        """Return statistics about the checkpoint file and the log. ``longtask.md`` 6."""
+        """Return statistics about the checkpoint file and the log. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.summary(self.layout, options)
 
     def tail(self, options: EventOptions) -> Report:
-        """Return the last events of the log. ``longtask.md`` 6."""
+        """Return the last events of the log. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.tail(self.layout, options)
 
     def schedule(self, options: ScheduleOptions) -> Answer:
-        """Return configuration lines that make cron or systemd run slices. ``scale.md`` 9."""
+        """Return configuration lines that make cron or systemd run slices. Source: ``scale.md`` 9."""
         from agent_harness.protocols.longtask.verbs import schedule
 
         return schedule.schedule(self.layout, options)
 
     def openclaw_recipe(self, options: RecipeOptions) -> Report:
-        """Return the OpenClaw job that starts slices of this task. ``longtask.md`` 17."""
+        """Return the command that creates an OpenClaw job for slices of this task. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import recipe
 
         return recipe.recipe(self.layout, options)

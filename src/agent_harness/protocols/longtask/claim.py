@@ -1,7 +1,7 @@
 """Verification of claims that a task is done. A claim counts only when it is verified, even if its run was killed.
 
-The part of the log that is stored outside the task decides. If this log contains no verification after the last agent
-start by `lth run`, every reader shows the task as unfinished, and the next `lth run` verifies the claim first. If
+The part of the log that is stored outside the task decides. If it contains no verification after the last agent start
+by `lth run`, every reader shows the task as unfinished. The next `lth run` then verifies the claim first. If
 ``task.json`` differs from the accepted contract, the verification proves nothing, and no agent starts until a person
 has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11).
 """

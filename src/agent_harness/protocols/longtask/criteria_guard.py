@@ -45,7 +45,7 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """Return the JSON record of a guarded criterion command."""
+        """Return the JSON record that describes a guarded criterion command."""
         return {
             "criterion": self.criterion,
             "command": self.command,

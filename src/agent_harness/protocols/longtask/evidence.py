@@ -185,7 +185,7 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return the commit of each repository before the first slice, by repository folder."""
+    """Return, by repository folder, the commit of the repository before the first slice."""
     home = layout.home()
     try:
         found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None

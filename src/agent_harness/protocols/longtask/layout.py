@@ -48,7 +48,9 @@ def file_stamp(timestamp: str) -> str:
 
 
 class LongTaskLayout:
-    """Absolute paths of one task, as plain strings so that `lth next` starts within milliseconds."""
+    """Absolute paths of one task's files. The paths are plain strings, so that `lth next` starts within
+    milliseconds.
+    """
 
     __slots__ = ("root",)
 

@@ -53,7 +53,7 @@ def tell(line: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning for a person on stderr."""
+    """Print a warning that is meant for a person on stderr."""
     from agent_harness.kernel.terminal import one_line
 
     tell(f"lth: warning: {one_line(text)}")

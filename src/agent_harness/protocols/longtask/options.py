@@ -153,7 +153,7 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """Parsed options of the command ``lth init``. ``longtask.md`` 5."""
+    """Parsed options of the command ``lth init``. Source: ``longtask.md`` 5."""
 
     __slots__ = (
         *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
@@ -187,7 +187,7 @@ class InitOptions:
 
 
 class TickOptions:
-    """Parsed options of the command ``lth tick``. ``longtask.md`` 8."""
+    """Parsed options of the command ``lth tick``. Source: ``longtask.md`` 8."""
 
     __slots__ = ("dry_run",)
 
@@ -229,7 +229,7 @@ class RunOptions:
 
 
 class RecordOptions:
-    """Parsed options of the command ``lth record``. ``longtask.md`` 12."""
+    """Parsed options of the command ``lth record``. Source: ``longtask.md`` 12."""
 
     __slots__ = (
         *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
@@ -285,7 +285,7 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """Parsed options of the command ``lth verify``. ``longtask.md`` 13."""
+    """Parsed options of the command ``lth verify``. Source: ``longtask.md`` 13."""
 
     __slots__ = ("timeout_seconds",)
 
@@ -294,7 +294,7 @@ class VerifyOptions:
 
 
 class RescueOptions:
-    """Parsed options of the command ``lth rescue``. ``longtask.md`` 10.2."""
+    """Parsed options of the command ``lth rescue``. Source: ``longtask.md`` 10.2."""
 
     __slots__ = ("restore", "show")
 
@@ -306,7 +306,7 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """Parsed options of the command ``lth classify``. ``longtask.md`` 11."""
+    """Parsed options of the command ``lth classify``. Source: ``longtask.md`` 11."""
 
     __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
 
@@ -322,7 +322,7 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """Parsed options of the command ``lth health``. ``longtask.md`` 17."""
+    """Parsed options of the command ``lth health``. Source: ``longtask.md`` 17."""
 
     __slots__ = ("strict",)
 
@@ -331,7 +331,7 @@ class HealthOptions:
 
 
 class ListOptions:
-    """Parsed options of the command ``lth ls``. ``longtask.md`` 19."""
+    """Parsed options of the command ``lth ls``. Source: ``longtask.md`` 19."""
 
     __slots__ = ("json",)
 
@@ -353,7 +353,7 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """Parsed options of the command ``lth schedule``. ``scale.md`` 9."""
+    """Parsed options of the command ``lth schedule``. Source: ``scale.md`` 9."""
 
     __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
@@ -367,7 +367,7 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """Parsed options of the command ``lth openclaw-recipe``. ``longtask.md`` 17."""
+    """Parsed options of the command ``lth openclaw-recipe``. Source: ``longtask.md`` 17."""
 
     __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
 

@@ -40,7 +40,7 @@ def moment(text: object) -> datetime | None:
     """Return a timestamp string as a date and time, or ``None`` if the string has another form.
 
     Accepted are RFC 3339, a date, or a date and a time. A date means midnight UTC, and a time without an offset is in
-    UTC. ``longtask.md`` 2.9.
+    UTC. Source: ``longtask.md`` 2.9.
     """
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
@@ -106,7 +106,7 @@ class RecordView:
 
 
 class Criterion:
-    """Success criterion. If a criterion is given as plain text, a person decides it. ``longtask.md`` 3.1."""
+    """Success criterion. If a criterion is given as plain text, a person decides it. Source: ``longtask.md`` 3.1."""
 
     __slots__ = ("description", "id", "metric", "target")
 
@@ -265,7 +265,7 @@ class Contract(RecordView):
 
     @property
     def wants_handoff(self) -> bool:
-        """True if a handoff note is written after a rate limit."""
+        """True if a handoff note is to be written after a rate limit."""
         return self.section("rateLimitPolicy").raw.get("allowHandoffOnRateLimit") is not False
 
 
@@ -273,7 +273,7 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One evidence item, from the checkpoint file, the archive or an event. ``longtask.md`` 3.3."""
+    """One evidence item, from the checkpoint file, the archive or an event. Source: ``longtask.md`` 3.3."""
 
     __slots__ = ()
 
@@ -293,7 +293,7 @@ class EvidenceItem(RecordView):
 
     @property
     def criterion(self) -> object:
-        """Criterion that the evidence item refers to; ``None`` if there is none."""
+        """Id of the criterion that the evidence item refers to; ``None`` if it refers to none."""
         return self.raw.get("criterionId") or self.raw.get("criterion")
 
     def is_about(self, criterion: str) -> bool:
@@ -355,7 +355,7 @@ class Checkpoint(RecordView):
 
     @property
     def last_step(self) -> str | None:
-        """Last completed step of the task; ``None`` if not set."""
+        """Last completed step of the task; ``None`` if it is not recorded."""
         return self.text("lastCompletedStep")
 
     @property

@@ -286,7 +286,7 @@ EVIDENCE_MANIFEST = _object(
 
 
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
-    """Return one line for each value that does not match a schema, with the wording of ``longtask.md`` 3.5."""
+    """Return one line for each value that does not match the schema, in the wording of ``longtask.md`` 3.5."""
     if "anyOf" in table:
         return _union(value, table["anyOf"], path)
     if "const" in table:
@@ -389,7 +389,7 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
 
 
 def documents() -> dict[str, JsonObject]:
-    """Return every JSON Schema document by its file name."""
+    """Return all JSON Schema documents, by file name."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {
         name: {"$schema": draft, "title": title, "description": description, **table}

@@ -207,7 +207,7 @@ class CheckpointChange:
 
     @property
     def at(self) -> str:
-        """Time of the change, in the format of the records."""
+        """Time of the change, in the format that records use."""
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:

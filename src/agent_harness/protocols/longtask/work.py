@@ -175,7 +175,7 @@ class SliceWork:
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the only turn of a slice."""
+        """Return the request for the single turn of a slice."""
         plan, lock = self.plan, self.slice.lock
         left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
@@ -254,11 +254,11 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        """Record a slice that ended well and whose verification passed."""
+        """Record a slice that ended well and passed its verification."""
         return self._finalized_well(ruling)
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record a slice that ended well but whose claim of `done` is withdrawn."""
+        """Record a slice that ended well, but whose claim of `done` must be withdrawn."""
         return self._finalized_well(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
@@ -358,8 +358,9 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only agent as failed if it was denied a tool but exited with 0. For other agents, only print a
-        warning.
+        """Mark a read-only agent as failed if a tool was denied but the agent exited with 0.
+
+        In any other case, only print a warning about the denied tool.
         """
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:

@@ -290,7 +290,7 @@ def with_linter(text: str, command: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text as a YAML scalar on one line: plain if it parses back unchanged, otherwise double-quoted."""
+    """Return the text as a YAML scalar on one line. The text is double-quoted if it would not parse back unchanged."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

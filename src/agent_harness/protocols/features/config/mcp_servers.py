@@ -157,7 +157,9 @@ class GivenConfig:
             raise ConfigurationError(f"{self.key}.{name} cannot be passed on: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that no recipe has taken."""
+        """Raise ``ConfigurationError`` about the first key that no recipe has taken. If there is no such key, do
+        nothing.
+        """
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"

@@ -29,7 +29,7 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one project, with one frozen attribute per section."""
+    """Settings of one project. Each section of the settings is a frozen attribute."""
 
     project: "schema.ProjectSection"
     environment: "schema.Environment"

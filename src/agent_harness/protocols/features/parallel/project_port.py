@@ -42,7 +42,7 @@ SUITE = "the suite"
 LEAST_USD = 0.0001
 """Smallest cost in US dollars that is recorded; a smaller difference is ignored."""
 JOBS = 256
-"""Maximum number of jobs listed in costs.yaml."""
+"""Maximum number of jobs that costs.yaml lists."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
 """Kinds of question that are about one session but also prevent every other session from starting."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
@@ -619,7 +619,7 @@ class FeatureProjectPort:
         ]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the checks together with the session state that they need."""
+        """Return the inputs of a check job: the checks, and the session state that they need."""
         return {"checks": [*checks], "state": self._store.state().record}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:

@@ -150,8 +150,8 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bool) -> None:
     """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
 
-    Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work.
-    SC-10.
+    Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work
+    (SC-10).
     """
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
@@ -226,7 +226,7 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return the preview of a parallel run as output lines."""
+    """Return output lines that show the preview of a parallel run."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

@@ -49,7 +49,7 @@ def entries(git: Git) -> list[KeptWork]:
 
 
 def listed(git: Git) -> JsonObject:
-    """Return the result of ``harness rescue list``."""
+    """Return the result that ``harness rescue list`` prints."""
     found = entries(git)
     following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
     return {"rescues": [asdict(each) for each in found], "next": following}

@@ -1,9 +1,9 @@
 """Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature.
 
 The commit is built from git objects, and the whole suite runs on the commit before the branch moves. History is never
-rewritten. An undo is refused, and nothing changes, in four cases: tests of another feature would break, later work
-changed the same lines, uncommitted files are in the way, or a feature is unfinished. The commit of an undo can be
-undone in the same way; the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
+rewritten. An undo is refused, and nothing changes, if tests of another feature would break or later work changed the
+same lines. It is also refused if uncommitted files are in the way or if a feature is unfinished. The commit of an undo
+can be undone in the same way; the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
@@ -26,7 +26,7 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """Plan to undo a feature, or to restore an undone feature."""
+    """Plan to undo a feature, or to restore a feature that was undone."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -273,8 +273,8 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
     """Run the test suite on the undo's commit and return the result.
 
-    Raise ``VerificationFailed`` if a test would break that passes now and is not removed with the feature, or if the
-    tests of a restored feature fail.
+    Raise ``VerificationFailed`` if a passing test would break, unless the test is removed with the feature. Raise it
+    also if the tests of a restored feature fail.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:

@@ -228,7 +228,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if a script is still the unchanged template that the harness wrote."""
+    """Return True if a script is still the template that the harness wrote, without changes."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

@@ -66,7 +66,7 @@ def _look(feature: Feature, screenshots: str) -> str:
 
 
 def _person(feature: Feature) -> str:
-    """Return the prompt's note about the manual verification that follows the agent's work."""
+    """Return the prompt's note about the manual verification that a person makes after the agent's work."""
     if feature.verification_type == "automated":
         return ""
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."

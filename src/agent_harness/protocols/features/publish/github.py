@@ -33,7 +33,7 @@ class Tracker(Protocol):
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if the issue no longer exists."""
+        """Return one issue, or ``None`` if the issue no longer exists."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
@@ -215,8 +215,8 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return the number of seconds that GitHub asks the caller to wait, True if a retry can help, or False if
-        not.
+        """Return True if a retry can help, False if it cannot, or the number of seconds that GitHub asks the caller to
+        wait.
         """
         import requests
 

@@ -45,7 +45,7 @@ class Published:
 
 
 class _GivenUp(Exception):
-    """Failure of the repeated push, with the reason as text."""
+    """Error that the second push failed, with the reason as text."""
 
 
 def after_push(
@@ -106,7 +106,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if needed, push, and return the pushed commit; raise ``_GivenUp`` if the push failed."""
+        """Pull if needed, push, and return the pushed commit. Raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")

@@ -44,7 +44,9 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Return the current tip of the session's branch, even if the agent has switched to another branch."""
+    """Return the current tip of the branch on which the session works, even if the agent has switched to another
+    branch.
+    """
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 

@@ -100,7 +100,7 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finalized:
-    """Effects that a finalization had on the repository."""
+    """Effects that a finalization has had on the repository."""
 
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()

@@ -286,7 +286,7 @@ def what_became_of_it(project: Project, finalization: Finalization, reason: str)
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the session and the agent changed nothing."""
+    """Return True if the provider refused the session before the agent changed anything."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)

@@ -614,9 +614,9 @@ class Judge:
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
         """Return the evidence that a feature whose tests pass was built before the commit ``before``.
 
-        The evidence is that the feature's test file did not pass at that commit (or when the feature was planned), so
-        that the file was a placeholder. Better evidence is that the current tests fail on the code from when the
-        feature was planned.
+        The feature's test file at that commit (or when the feature was planned) must not have passed, so that it was
+        only a placeholder. Better evidence is that the current tests fail on the code from when the feature was
+        planned.
         """
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()

@@ -101,7 +101,7 @@ def require(project: Project, facts: Suite) -> None:
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
     """Return the baseline tests that no longer pass, if they explain every failure and a feature is still open.
 
-    Otherwise, the list is empty. If all features are marked as passing, a person decides what is wrong (E9).
+    Otherwise, return an empty list. If all features are marked as passing, a person decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing

@@ -155,7 +155,7 @@ def _limits(project: Project, feature_id: int | None, model: str) -> SessionLimi
 
 
 class SessionWork(ABC):
-    """Work of one session that has a checkpoint and is recorded as running."""
+    """Work of one session. The session has a checkpoint and is recorded as running."""
 
     def __init__(
         self,

@@ -20,9 +20,9 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit and update the state.
+    """Move the branch to the undo's commit, and update the state.
 
-    Raise the same errors as ``merge_queue.move``; nothing is changed then.
+    Raise the errors that ``merge_queue.move`` raises; in this case, nothing is changed.
     """
     path = project.store.reversal()
     reversal.decide(path, found)

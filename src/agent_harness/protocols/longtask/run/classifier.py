@@ -134,7 +134,9 @@ def source_of(text: str) -> str:
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the line that determined the failure class, else the last line, else the class name."""
+    """Return the line that determined the failure class. If there is none, return the last line, else the class
+    name.
+    """
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:

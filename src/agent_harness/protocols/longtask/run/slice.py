@@ -125,7 +125,7 @@ class Slice:
     def worth_verifying(self) -> str | None:
         """Return the checkpoint as text if verification makes sense, otherwise ``None``.
 
-        This is the case if the checkpoint says `done`, or if the task is open and a criterion can be decided now: by a
+        This is the case if the checkpoint says `done`. For an open task, a criterion must be decidable now: by a
         command, an output or existing evidence. Return ``None`` also if the checkpoint file cannot be loaded.
         """
         try:

@@ -72,7 +72,7 @@ class Startable(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the wrapped agent."""
+        """Account of the agent that this object wraps."""
         return self._agent.account
 
     def start(self, brief: Brief) -> Turn:
