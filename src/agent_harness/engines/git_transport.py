@@ -263,7 +263,7 @@ class Bundles:
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
         """Fetch a job into ``folder``, and return the job with local paths, ready to be executed in ``workspace``.
 
-        Raise ``JobRefused`` if the job is not the one that was announced.
+        Raise ``JobRefused`` if the job differs from the job that was announced.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):

@@ -1,8 +1,8 @@
-"""Exchange of rate limits between machines, so that all machines that use one API key share one clock. SC-57.
+"""Exchange of rate limits between machines, so that all machines that use one API key share one clock.
 
 An account that is identified by an API key is the same on all machines. A login or a script belongs to one machine. The
 coordinator stores the limit of such an account as ``ACCOUNT@HOST``, and sends a person's decision about the limit only
-to that machine.
+to that machine. Source: SC-57.
 """
 
 import socket
@@ -35,7 +35,7 @@ def news_of(since: datetime) -> list[JsonObject]:
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits that the machine ``host`` has reported. With ``of_others``, also store limits of its
+    """Store the rate limits that the machine ``host`` has reported. With ``of_others``, also store the limits of its
     logins.
     """
     here = socket.gethostname()

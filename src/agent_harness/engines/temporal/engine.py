@@ -142,7 +142,7 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Return the message that announces a job's result. SC-56.
+        """Return the message that announces a job's result (SC-56).
 
         If a worker refuses the job, other workers are asked, then the next pool. If all refuse, raise the
         ``WorkflowFailureError`` of the last refusal.

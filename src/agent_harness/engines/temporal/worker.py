@@ -130,7 +130,7 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Begin to shut down the worker. On the second call, save running jobs at once, without time to wrap up
+        """Begin to shut down the worker. On the second call, save running jobs immediately, without time to wrap up
         (SC-54).
         """
         if self._leaving.is_set():
@@ -366,14 +366,16 @@ class JobTry:
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool, for another worker. ``why`` is the reason on this machine."""
+        """Save the work and return the job to the pool, so that another worker can take it. ``why`` is the reason on
+        this machine.
+        """
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End the job's processes at once. An unreachable remote does not delay this."""
+        """End the job's processes immediately. An unreachable remote does not delay this."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
@@ -434,7 +436,7 @@ class JobTry:
     def _wait_for_room(self) -> None:
         """Wait while the disk is full. After five minutes, or when the job is stopped, return the job to the pool.
 
-        If another job is running and the machine lacks memory or disk space, the new job is returned at once.
+        If another job is running and the machine lacks memory or disk space, the new job is returned immediately.
         """
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):

@@ -243,10 +243,10 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the path of the transcript for the feature ``item``, or None: of its running session, else of its last
-    one.
+    """Return the path of the transcript of a session on the feature ``item``, or None.
 
-    With several agents, ``workspace`` is the folder in which the session works. A path outside the project is refused.
+    The session is the one that is running now, or else the feature's last session. With several agents, ``workspace``
+    is the folder in which the session works. A path outside the project is refused.
     """
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
@@ -513,7 +513,7 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """Return the workers, branch, claimed features and rejected changes that a killed parallel run left."""
+        """Return the workers, branch, assigned features and rejected changes that a killed parallel run left."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -531,10 +531,10 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer a stored question, by default the first one (UAH-058, C12, C39).
+        """End a pause and answer a stored question, by default the first question (UAH-058, C12, C39).
 
         ``feature_id`` selects the question about that feature. After an abort, the project is initialised again. Raise
-        ``Superseded`` if the stored question is no longer the one that was ``shown`` to the user.
+        ``Superseded`` if the stored question is no longer the question that was ``shown`` to the user.
         """
         owner.refuse_agents(self._project.layout.root, "harness resume")
         from agent_harness.protocols.features.people import answers, takeover

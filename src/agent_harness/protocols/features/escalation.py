@@ -23,7 +23,7 @@ def question_after(
 ) -> Question | None:
     """Return the question to ask about a feature, or ``None``. ``result`` is the result of the session that just ended.
 
-    A question that stops the runs takes precedence over one that does not.
+    A question that stops the runs takes precedence over any other question.
     """
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None

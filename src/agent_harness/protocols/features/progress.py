@@ -104,7 +104,7 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to the progress file atomically. If the file does not end with a line break, one is inserted
+    """Append text to the progress file atomically. If the file does not end with a line break, a line break is inserted
     first.
     """
     try:

@@ -191,7 +191,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 
 
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
-    """Return the one pending question that a run prints in full.
+    """Return the pending question that a run prints in full.
 
     A question that stops all runs comes first, then a question about the run's own features, then any other question.
     """
@@ -259,7 +259,7 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref that keeps the question's candidate, or None if the recorded name is not that of such a
+    """Return the private ref that keeps the question's candidate. Return None if the recorded name cannot be such a
     ref.
     """
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None

@@ -72,7 +72,7 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Return the reason why the last run ended or the next run would end at once, if a person has to act.
+    """Return the reason why the last run ended, or why the next run would end immediately, if a person has to act.
 
     ``home`` is the project's state folder outside the project.
     """

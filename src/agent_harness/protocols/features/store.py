@@ -368,8 +368,8 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims file of a running or killed parallel run: ``owner``, ``workers``, ``branch`` and
-        ``items``.
+        """Return the content of the claims file of a running or killed parallel run: ``owner``, ``workers``,
+        ``branch``, ``items``.
         """
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
@@ -380,8 +380,9 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims file of a killed parallel run (``workers``, ``branch``, ``items``), or None if no run was
-        killed.
+        """Return the content of a killed parallel run's claims file (``workers``, ``branch``, ``items``), or None.
+
+        None means that no parallel run was killed.
         """
         found = self.claims_of_run()
         if not found:

@@ -142,9 +142,9 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return a command's answer with its warnings added, and the exit status. ``longtask.md`` 5.
+        """Return a command's answer with its warnings added, and the exit status.
 
-        The warnings are also stored in ``self.warnings``.
+        The warnings are also stored in ``self.warnings``. Source: ``longtask.md`` 5.
         """
         from agent_harness.protocols.longtask.store import LongTaskStore
 

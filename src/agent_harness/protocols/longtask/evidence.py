@@ -195,7 +195,7 @@ def begun_at(layout: LongTaskLayout) -> dict[str, str]:
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract. If there is none, the list is
+    """Return the members of ``task.json`` that differ from the accepted contract. If no member differs, the list is
     empty.
     """
     home = layout.home()

@@ -231,7 +231,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events, the last one written first, regardless of their times. Damaged lines are skipped silently."""
+    """Yield all events in reverse order of writing, regardless of their times. Damaged lines are skipped silently."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -242,7 +242,7 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
     """Return the number of agents started on the task, and their reported cost in US dollars.
 
-    Each of the two values is the higher one of the value in the log and the value in the records outside the task.
+    Each value is read from the log and from the records outside the task, and the higher value is returned.
     """
     started, cost = 0, 0.0
     for path in days(layout):

@@ -394,9 +394,9 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the new content of the checkpoint file. ``longtask.md`` 3.5.
+        """Return the new content of the checkpoint file.
 
-        Raise ``InvalidTask`` if the new content could not be loaded again.
+        Raise ``InvalidTask`` if the new content could not be loaded again. Source: ``longtask.md`` 3.5.
         """
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
@@ -425,7 +425,7 @@ class LongTaskStore:
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file of the task at once, and return its path relative to the task directory.
+        """Write a new file of the task immediately, and return its path relative to the task directory.
 
         If the name is taken, ``-2``, ``-3`` and so on is added.
         """

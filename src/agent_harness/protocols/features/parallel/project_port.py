@@ -277,7 +277,7 @@ class FeatureProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Record for each feature which job works on it."""
+        """Record which job works on each feature."""
         items = self._claims()
         items |= {each.item: {"order": each.id, "proven": False} for each in jobs}
         self._write_claims(items)
@@ -289,7 +289,7 @@ class FeatureProjectPort:
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Keep the features of the jobs in ``held`` assigned to these jobs, and release all other features."""
+        """Keep the assignment of features to the jobs in ``held``, and release all other features."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:

@@ -38,9 +38,9 @@ def resume(
 ) -> JsonObject:
     """End a pause, apply the answer to the pending question, and print the next step. No session is started (C40).
 
-    If several questions are pending, the answer goes to the first one, or to the first about ``feature_id``. Raise
-    ``UsageError`` if the answer is unknown or missing. If the question is not the one that was ``shown``, raise
-    ``Superseded`` and change nothing.
+    If several questions are pending, the answer goes to the first question, or to the first question about
+    ``feature_id``. Raise ``UsageError`` if the answer is unknown or missing. If the question is not the question that
+    was ``shown``, raise ``Superseded`` and change nothing.
     """
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)

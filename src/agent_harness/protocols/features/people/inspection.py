@@ -413,7 +413,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait until the interval ends and return True. If a stop is requested meanwhile, return False at once."""
+    """Wait until the interval ends and return True. If a stop is requested meanwhile, return False immediately."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()

@@ -1,4 +1,4 @@
-"""Finalizations of a session that is accepted or rolled back; ``wip.py`` handles the hand-off of unfinished work.
+"""Finalizations of a session that is accepted or rolled back. Sessions that end with unfinished work are in ``wip.py``.
 
 Before the verdict, files that the agent may not change are restored to the content that they had at the start of the
 agent's turn. State files and checkpoints are restored from memory, settings from the commit before the session. Logs

@@ -71,9 +71,9 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Pause the project. The running session stops after its current operation, and the function waits for this.
+    """Pause the project, and wait until the running session has stopped after its current operation.
 
-    Raise ``Busy`` if the session does not end within ten minutes; the pause request stays in force.
+    Raise ``Busy`` if the session does not end within ten minutes. The pause request stays in force.
     """
     project.require_initialised()
     project.store.finalize_in()

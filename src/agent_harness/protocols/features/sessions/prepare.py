@@ -129,8 +129,8 @@ def _baseline(
     """Raise an error unless every baseline test passes at HEAD. Tests known to be broken by unfinished work may fail
     (C15, C23).
 
-    Return the newly failing tests of an interrupted session, or None, and the baseline extended by all tests that pass
-    now. The extension makes tests count that a person wrote.
+    Return the newly failing tests of an interrupted session, or None, and the baseline. All tests that pass now are
+    added to the baseline, so that tests that a person wrote count too.
     """
     baseline = project.store.baseline()
     known = baseline.passing

@@ -166,8 +166,9 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """Hand off the session that this process has open, after Ctrl-C or an error in the harness, and return its
-    result.
+    """End the session that this process has open, after Ctrl-C or an error in the harness, and return its result.
+
+    The session's unfinished work is kept for the next session.
     """
     project.store.clear_places()
     found = project.store.open_session()

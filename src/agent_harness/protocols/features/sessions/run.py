@@ -287,7 +287,7 @@ class Runs:
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
     """Raise an error if the project's state gives a reason why no session can start, such as a pending question.
 
-    This error is more useful than one that says that the agent cannot be started. If a session needs recovery, do
+    This error is more useful than an error about an agent that cannot be started. If a session needs recovery, do
     nothing.
     """
     if project.store.open_session() is not None:

@@ -1,4 +1,4 @@
-"""Hand-off of unfinished work: a local WIP commit keeps the work, and the next session continues from this commit.
+"""End of a session with unfinished work: a local WIP commit keeps the work, and the next session continues from it.
 
 Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 """

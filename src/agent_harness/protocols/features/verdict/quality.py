@@ -60,8 +60,8 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
     """Return lint findings by code and file, from the output of ruff, flake8, pylint, mypy, eslint or rustc.
 
     W codes are warnings. If the linter prints a higher total than the number of parsed findings, the rest has the kind
-    ``OTHER``. If the linter fails and its output is not recognised, each printed line counts as an error, and there is
-    at least one. Absolute file names become relative to ``root``.
+    ``OTHER``. If the linter fails and its output is not recognised, each printed line counts as an error. In this case,
+    there is at least one error. Absolute file names become relative to ``root``.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):

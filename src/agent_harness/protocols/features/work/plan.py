@@ -110,7 +110,7 @@ class PlanWork:
         )
 
     def _record_costs(self, outcome: Outcome) -> None:
-        """Record the cost of a planning turn at once, even if the plan is never adopted."""
+        """Record the cost of a planning turn immediately, even if the plan is never adopted."""
         project = self._project
         spent = costs.Spent.by(outcome.usage, session=0, started=clock.timestamp(), feature_id=None)
         record = costs.add_session(project.store.costs(), spent, project.budgets)

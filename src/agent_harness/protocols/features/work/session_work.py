@@ -297,8 +297,8 @@ class SessionWork(ABC):
     def _on_record(self, ruling: Ruling, claims: Iterable[int]) -> Ruling:
         """Record the decision durably and return the decision.
 
-        A rejection is written to the ledger at once; an acceptance is written with the session's finalization. A claim
-        that still lacks required evidence is recorded with the code ``no_evidence``.
+        A rejection is written to the ledger immediately. An acceptance is written with the session's finalization. A
+        claim that still lacks required evidence is recorded with the code ``no_evidence``.
         """
         project, under_way, so_far = self._project, self._under_way, self.turns.so_far
         found = ruling.line or ClaimVerdict(id=new_run_id(), item=item_of(under_way), verdict=ledger.REJECTED)
