@@ -158,7 +158,7 @@ def problems(folder: Path) -> Iterator[ProjectCheck]:
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
     """Run ``harness rescue`` with the verb ``list``, ``show``, ``restore`` or ``prune``.
 
-    The command works on rolled-back work, which private git refs keep.
+    The command handles rolled-back work, which is kept in private git refs.
     """
     import os
 
@@ -181,7 +181,7 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 def traces(folder: str) -> JsonObject:
     """Return everything that the harness added to a project, so that the caller can remove it. Nothing is changed.
 
-    ``files`` in the result lists the files that people wrote last. The result also contains the lines added to
+    In ``files``, the files that people wrote come last. The result also contains the lines added to
     ``.git/info/exclude`` and ``.gitignore``, the ``place`` file that points to the project's state folder, and the
     ``lock``. Raise ``Busy`` or ``Refused`` while a session is running.
     """

@@ -16,7 +16,7 @@ from agent_harness.protocols.features.records import SessionState
 REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
 
 UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
-"""Termination reasons that are not the feature's fault, so that they never increase stuck_count (C35)."""
+"""Termination reasons that are not the feature's fault and therefore never increase stuck_count (C35)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,10 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of a log row: its message, else the sentence pattern of its type filled in, else its members."""
+    """Return the text of a log row: its message, or else the sentence pattern for its type with the values filled in.
+
+    If there is neither, return the members of the row.
+    """
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}

@@ -245,7 +245,7 @@ def running(project: Project) -> Iterator["DevelopmentEnvironment"]:
 
 
 def _unproven_scripts(project: Project) -> list[str]:
-    """Return the files that environment commands use and that work not yet accepted has changed."""
+    """Return the files that environment commands use and that were changed by work that is not yet accepted."""
     state, git = project.store.state(), project.git
     kept = state.feature_checkpoint
     base = SessionCheckpoint.from_record(kept).snapshot.head if kept else None

@@ -298,7 +298,8 @@ def command(asked: Question, option: str) -> str:
 def hint(asked: Question) -> str:
     """Return a shell command that answers the question, with the other options in a comment.
 
-    The command uses the option ``retry`` if the question has it, so that running the command ends or skips nothing.
+    The command uses the option ``retry`` if the question has it, so that running the command never ends or skips
+    anything.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]

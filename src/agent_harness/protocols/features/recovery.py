@@ -1,5 +1,4 @@
-"""Table that says how a session that a killed harness left open is recovered, by the phase that the session had
-reached.
+"""Table of the recovery steps for a session that a killed harness left open, by the phase that the session had reached.
 
 Source: features.md C56, UAH-003.
 """

@@ -123,7 +123,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command changed so that it excludes the given tests and does not stop at the first failure.
+    """Return the pytest command, changed so that it excludes the given tests and does not stop at the first failure.
 
     A command that is not a pytest command is returned unchanged.
     """

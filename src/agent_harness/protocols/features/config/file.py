@@ -122,8 +122,8 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types. It refuses files with too many values or too deep a
-    nesting.
+    """Converter from the YAML parser's types to plain types. It refuses files with too many values or nesting
+    levels.
     """
 
     def __init__(self, path: Path) -> None:

@@ -337,8 +337,8 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that a session continues, and facts about this work; None and {} if the session starts
-        fresh.
+        """Return the git tree that a session continues, and facts about this work. For a fresh start, return None and
+        {}.
         """
         if fix:
             return str(fix["seed"]), _told(fix)

@@ -215,7 +215,9 @@ def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Print that the rollback that the person confirms has already been carried out (C03, E3)."""
+    """Print that the rollback has already been carried out. The person's answer only confirms the rollback (C03,
+    E3).
+    """
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}

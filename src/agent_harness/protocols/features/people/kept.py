@@ -1,4 +1,4 @@
-"""Listing, restoring and pruning of removed work, which private git refs of a feature project keep.
+"""Listing, restoring and pruning of removed work, which is kept in private git refs of a feature project.
 
 Each ref is named after the session, feature or plan whose work the ref contains, and exists until a person prunes it.
 Source: features.md C09, C26.
@@ -127,8 +127,8 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rollback restored. If the work was never rolled back, return its fork point from the
-    branch.
+    """Return the commit that the rollback restored. If nothing was rolled back, return the commit where the work left
+    the branch.
     """
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)

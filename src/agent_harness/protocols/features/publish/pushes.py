@@ -86,7 +86,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second attempt to make one rejected push."""
+    """Second attempt at a push that the remote rejected."""
 
     def __init__(
         self,

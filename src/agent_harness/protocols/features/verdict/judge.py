@@ -50,7 +50,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Facts about an accepted candidate that verification found out."""
+    """Facts that verification established about an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -361,7 +361,8 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that somebody marked as passing is not proven at this commit, or ``None`` if it is.
+        """Return why a feature that somebody marked as passing is not proven at this commit. If it is proven, return
+        ``None``.
 
         All changes since the last commit in which the feature was open are verified. If there is no such commit,
         nothing is verified.
