@@ -1,8 +1,8 @@
 """Calculation of the number of agents for each project of a fleet, as pure functions without a clock or disk access.
 
-Priority 1 comes before priority 5. Each lower priority that wants agents still gets a twentieth of the agents. Within a
-priority, the next agent goes to the project with the fewest agent-minutes relative to its weight. If an account has
-reached its limit, no project gets another agent of this account (SC-60).
+Priority 1 comes before priority 5. For each lower priority that wants agents, up to a twentieth of the agents is
+reserved. Within a priority, the next agent goes to the project with the fewest agent-minutes relative to its weight. If
+an account has reached its limit, no project gets another agent of this account (SC-60).
 """
 
 import heapq
@@ -97,7 +97,7 @@ class FairClock:
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
         """Set the projects that want agents now, with their weights.
 
-        A new project starts with as many minutes per weight as the project that has the fewest.
+        A new project starts with at least as many minutes, relative to its weight, as the project that has the fewest.
         """
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]

@@ -1,4 +1,4 @@
-"""Check whether a run over Temporal is possible: server, namespace, workers, and the project's git remote."""
+"""Check of the requirements for a run over Temporal: server, namespace, workers, and the project's git remote."""
 
 import secrets
 import shutil

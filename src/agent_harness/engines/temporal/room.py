@@ -1,4 +1,4 @@
-"""Check whether a worker's machine has enough memory and disk space for one more agent (SC-41).
+"""Limit on the jobs of a worker: its machine must have enough memory and disk space for one more agent (SC-41).
 
 While a job runs and memory or disk space is short, the worker requests no further job, so that other workers get it. If
 less than half of the required memory is free for a minute, the youngest job is returned to the pool. If a worker has no

@@ -560,7 +560,7 @@ def _told_by(job: Job) -> list[JsonObject]:
 def _spent(job: Job, folder: str) -> float:
     """Return the cost of a try so far, in US dollars.
 
-    This is the higher one of the cost in its result and the amount recorded before each call.
+    This is the higher of two amounts: the cost in the try's result, and the amount that was recorded before each call.
     """
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")

@@ -61,8 +61,8 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Reason why no criteria command can prove anything because installed software was changed; ``None`` if it was
-        not.
+        """Reason why no criteria command can prove anything, which is a change of installed software; ``None`` without
+        a change.
         """
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None

@@ -208,9 +208,9 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Return the report in which commands that prove less than the task requires have failed.
+    """Return the report, in which each command that proves less than the task requires now counts as failed.
 
-    A command that passes on unchanged work fails too.
+    A command that passes on unchanged work counts as failed too.
     """
     for each in report["checks"]:
         if each["metric"] != "command":

@@ -45,7 +45,7 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""Names of the members of an evidence item, in the order in which they are written."""
+"""Names of the members of an evidence item, in the order in which the members are written."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
@@ -172,9 +172,10 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract and record the repository's commit, unless an agent has already worked on the task in it.
+    """Accept the contract if no contract is accepted yet, and record the repository's commit if none is recorded yet.
 
-    ``commit`` is checked out in ``top``, the worktree in which the agent works.
+    ``commit`` is checked out in ``top``, the worktree in which the agent works. If the contract has changed since it
+    was accepted, nothing is recorded.
     """
     home = layout.home()
     known = begun_at(layout)

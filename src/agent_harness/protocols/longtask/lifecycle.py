@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """Scheduling decision, with its reason and the whole seconds until the decision may change."""
+    """Scheduling decision, with its reason and the number of seconds until the decision may change."""
 
     __slots__ = ("decision", "reason", "wait_seconds")
 
@@ -29,7 +29,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Return the whole seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
+    """Return the number of seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))

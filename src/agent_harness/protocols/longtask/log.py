@@ -63,9 +63,9 @@ def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) 
     """Append one event to the log of its UTC day. If the event does not fit the schema, print a warning and return
     False.
 
-    Events that decide whether the task ``task_id`` is done, or about its cost, are also saved outside the task. If the
-    clock was set back, the event is appended to the file of the newest day. The latest event is therefore always the
-    last line of the last file.
+    Events about the cost of the task ``task_id``, and events that decide whether the task is done, are also saved
+    outside the task. If the clock was set back, the event is appended to the file of the newest day. The latest event
+    is therefore always the last line of the last file.
     """
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -155,7 +155,8 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save an event outside the task if it decides whether the task is done, starting with the first agent start.
+    """Save an event outside the task if it decides whether the task is done. Events are saved from the first agent
+    start on.
 
     Events that an agent itself records are ignored.
     """

@@ -1,5 +1,5 @@
-"""Plans for starting each kind of agent. A plan combines the command line, the contract and the defaults, in this
-order.
+"""Plans for starting each kind of agent. A setting comes from the command line, else from the contract, else is a
+default.
 
 codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
 kimi-cli (kimi)                         `kimi` in print mode
@@ -10,7 +10,7 @@ KIND:TEXT                               built-in agent under the supervisor (``a
 `lth run` refuses every other name, because a person or OpenClaw itself does that work.
 
 An account's rate limit applies to all tasks and all harness processes of the user, so it is stored in one shared clock
-(``kernel/rate_limits.py``). The checkpoint file contains the end of the limit as it was known at the time of the
+(``kernel/rate_limits.py``). The checkpoint file contains the end of the limit that was known at the time of the
 refusal; readers ask the clock for later changes. A shell command has no account, so only the checkpoint file contains
 the end of its limit.
 
@@ -147,8 +147,8 @@ def quoted(*words: str) -> str:
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
     """Return the plan for starting the agent with this canonical name.
 
-    Raise ``PlanRefused`` if a setting is missing or wrong, and ``ForbiddenFolder`` before a forbidden folder is
-    accessed.
+    Raise ``PlanRefused`` if a setting is missing or wrong. If the agent's folder is forbidden, raise
+    ``ForbiddenFolder`` before the folder is accessed.
     """
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")

@@ -268,7 +268,7 @@ class Slice:
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run that used a single agent."""
+        """Return the answer of a run in which only one agent ran."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 

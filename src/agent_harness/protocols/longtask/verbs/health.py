@@ -1,4 +1,4 @@
-"""Check whether a task is ready to run: files, scheduling decision, scheduler, and the agents' programs and folders.
+"""Check of whether a task is ready to run: files, scheduling decision, scheduler, and the agents' programs and folders.
 
 The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17.
 """
