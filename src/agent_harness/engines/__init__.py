@@ -1,8 +1,8 @@
-"""Engines that run workers on other machines for ``harness run --workers N --engine URL``.
+"""Engines that run jobs on other machines, for ``harness run --workers N --engine URL``.
 
 The package is imported only for such a run. ``engine_for`` is the entry point; ``address`` parses URLs,
-``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. ``scale.md``
-9.
+``git_transport`` exchanges jobs and results through git, and ``temporal`` connects to a Temporal server. Source:
+``scale.md`` 9.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ __all__ = ["engine_for"]
 
 
 def engine_for(url: str, git: Git, folder: str, say: Callable[[str], None], refs: str = REFS) -> Engine | None:
-    """Return the engine for a run; None for ``local:``, processes on this machine.
+    """Return the engine for a run. For ``local:``, the workers are processes on this machine, and the result is None.
 
-    ``folder`` contains the project's parallel runs; ``refs`` is the ref folder for its jobs on a remote. Raise
-    ``UsageError`` for an invalid address, and ``ToolMissing`` if the extra ``temporal`` is not installed.
+    ``folder`` contains the project's parallel runs. ``refs`` is the ref folder for its jobs on a remote. Raise
+    ``UsageError`` if the address is invalid, and ``ToolMissing`` if the extra ``temporal`` is not installed.
     """
     address = address_of(url)
     if address is None:

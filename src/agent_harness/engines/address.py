@@ -1,4 +1,6 @@
-"""Parser for the value of ``--engine``: ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME``, or ``local:``."""
+"""Parser for the value of ``--engine``, which is ``temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME`` or
+``local:``.
+"""
 
 import os
 from dataclasses import dataclass
@@ -15,13 +17,13 @@ _HINT = "temporal://HOST:PORT/NAMESPACE?pool=NAME&remote=NAME"
 
 @dataclass(frozen=True, kw_only=True)
 class EngineAddress:
-    """Address of the server, pools and code exchange of a run, from ``--engine``.
+    """Address of a run's server and pools, and the way in which code is exchanged, from the value of ``--engine``.
 
-    ``heartbeat`` is the time in seconds without a heartbeat after which a job is started on another worker. The value
+    ``heartbeat`` is the number of seconds without a heartbeat after which a job is started on another worker. The value
     must exceed the longest server outage that should not affect jobs (SC-53). ``pool`` may list several pools,
-    separated by commas; if one pool refuses a job, the next pool is asked. ``remote`` is the git remote that carries
-    the code. ``exchange`` is a folder, at this path on all machines, that replaces the remote. ``priority`` (1 first, 5
-    last) and ``weight`` order the jobs of several projects if workers are scarce.
+    separated by commas; if one pool refuses a job, the next pool is asked. ``remote`` is the git remote through which
+    code is exchanged. ``exchange`` is a folder that replaces the remote and has the same path on all machines.
+    ``priority`` (1 first, 5 last) and ``weight`` order the jobs of several projects if there are too few workers.
     """
 
     host: str
@@ -36,7 +38,7 @@ class EngineAddress:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Pools to ask, in this order."""
+        """Names of the pools, in the order in which they are asked to run a job."""
         return tuple(self.pool.split(","))
 
     @property
@@ -49,7 +51,8 @@ class EngineAddress:
 
 
 def address_of(url: str) -> EngineAddress | None:
-    """Return the parsed ``--engine`` URL; None for ``local:``, processes on this machine.
+    """Return the parsed ``--engine`` URL. For ``local:``, the workers are processes on this machine, and the result is
+    None.
 
     Raise ``UsageError`` if the URL is invalid.
     """
@@ -99,9 +102,9 @@ def address_of(url: str) -> EngineAddress | None:
 
 
 def with_exchange(url: str, folder: str) -> str:
-    """Return the engine URL with the exchange folder given by ``--exchange``.
+    """Return the engine URL with the folder from ``--exchange`` added.
 
-    Raise ``UsageError`` for ``local:`` or an invalid URL.
+    Raise ``UsageError`` if the URL is ``local:`` or invalid.
     """
     whole = os.path.abspath(os.path.expanduser(folder))
     found = f"{url}{'&' if '?' in url else '?'}{urlencode({'exchange': whole})}"
@@ -112,7 +115,7 @@ def with_exchange(url: str, folder: str) -> str:
 
 
 def with_priority(url: str, priority: int, weight: float) -> str:
-    """Return the engine URL with a project's priority and weight; values already in the URL are kept.
+    """Return the engine URL with a project's priority and weight added. Values that the URL already contains are kept.
 
     Raise ``UsageError`` if the URL is invalid.
     """

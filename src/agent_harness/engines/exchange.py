@@ -1,10 +1,11 @@
-"""Exchange folder: a folder that all machines share instead of a git remote, with one bare repository per project.
+"""Exchange folder: a folder that all machines share and that replaces a git remote. It has one bare repository per
+project.
 
-    DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
+DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
 Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
-Therefore nothing in the folder is executed, no symbolic link is followed, and a repository with unexpected settings is
-refused. ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
+Therefore, nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is
+refused. Source: ``scale.md`` 9; ``docs/decisions/an-exchange-folder-is-a-bare-repository.md``.
 """
 
 import os
@@ -25,18 +26,20 @@ _SETTINGS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|sharedrepository|ignorecase|precomposeunicode)"
     r"|receive\.denynonfastforwards|extensions\.objectformat"
 )
-"""Repository settings that ``git init`` writes. Any other setting is refused, because a setting may start a program."""
+"""Repository settings that ``git init`` writes. Any other setting is refused, because git settings can start
+programs.
+"""
 _GROUP = stat.S_IWGRP
 
 
 def is_exchange(remote: str, project: str) -> bool:
-    """Return True if a remote is the project's repository in an exchange folder."""
+    """Return True if the remote is the project's own repository in an exchange folder."""
     name = os.path.basename(remote)
     return os.path.isabs(remote) and name == f"{project}.git" and _NAME.fullmatch(name) is not None
 
 
 def made(folder: str, project: str) -> str:
-    """Return the path of a project's repository in an exchange folder; create the repository if needed.
+    """Return the path of a project's repository in an exchange folder. If there is no such repository, create it.
 
     Raise ``PreflightFailed`` if the folder is missing, or if the repository cannot be created or is unsafe.
     """
@@ -57,8 +60,8 @@ def made(folder: str, project: str) -> str:
 
 
 def _make(folder: str, path: str) -> None:
-    """Create the repository under a temporary name, then rename the folder, so that readers never find a partial
-    repository.
+    """Create the repository under a temporary name and then rename the folder, so that readers never see it
+    incomplete.
     """
     new = f"{path}.{secrets.token_hex(8)}"
     shared = ["--shared=group"] if os.stat(folder).st_mode & _GROUP else []
@@ -75,11 +78,11 @@ def _make(folder: str, path: str) -> None:
 
 
 def served_by(path: str, program: str) -> str:
-    """Return the git server command (``receive-pack`` or ``upload-pack``) with options that prevent execution of
+    """Return the git server command (``receive-pack`` or ``upload-pack``) with options that stop it from running
     repository code.
 
-    A repository that belongs to another user is accepted. Raise ``UnsafeTree`` if the repository is not one that the
-    harness created.
+    A repository that belongs to another user is accepted. Raise ``UnsafeTree`` if the harness did not create the
+    repository.
     """
     _refuse_odd(path)
     given = ("core.hooksPath=/dev/null", "core.alternateRefsCommand=true", f"safe.directory={path}")
@@ -108,7 +111,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _holds_a_link(path: str) -> bool:
-    """Return True if a repository contains symbolic links or alternates in the places where git reads and writes.
+    """Return True if a repository contains symbolic links, or alternates, in the places that git reads and writes.
 
     These places are the top folder, ``refs`` and the first level of ``objects``.
     """

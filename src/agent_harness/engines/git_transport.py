@@ -1,13 +1,13 @@
-"""Jobs and results as commits on private refs of a remote that the coordinator and the workers can reach.
+"""Exchange of jobs and results as commits on private refs of a remote that the coordinator and the workers can reach.
 
-    refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
-    refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
-    .../TRY.saved-N                                     unfinished work, saved every few minutes
-    .../TRY.left-N                                      work left in the workspace of a killed worker
-    .../TRY.spent                                       spending of the try when one of these refs was pushed
+refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
+refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
+  .../TRY.saved-N                                   unfinished work, saved every few minutes
+  .../TRY.left-N                                    work left in the workspace of a killed worker
+  .../TRY.spent                                     cost of the try when one of these refs was pushed
 
-Engine messages contain only ids and refs. A receiver trusts no path in a bundle: file names are checked, and all paths
-of the sending machine are replaced. ``scale.md`` decision 5, SC-51, SC-52, SC-57.
+Engine messages contain only ids and refs. The receiver of a bundle trusts no path in the bundle: file names are
+checked, and all paths of the sending machine are replaced. Source: ``scale.md`` decision 5, SC-51, SC-52, SC-57.
 """
 
 import os
@@ -37,24 +37,26 @@ MOST_BYTES = 256 << 20
 SECONDS = 600.0
 _ID = re.compile(r"[0-9A-Za-z]{1,64}(?:/[0-9A-Za-z._%-]{1,300}){2}")
 _FOLDERS = ("sessions", "logs")
-"""Members of a result whose value is a folder next to the result file."""
+"""Members of a result that name a folder next to the result file."""
 _PATH = re.compile(r"(?!/)(?:(?!\.\.?(?:/|$))[^/\0]+(?:/|$))+")
 
 
 class JobRefused(Refused):
-    """Error: the workers refuse to execute this job."""
+    """Error that the workers refuse to execute this job."""
 
     code = "order_refused"
 
 
 class RemoteAway(HarnessError):
-    """Error: the remote could not be reached or rejected a push; a later attempt may succeed."""
+    """Error that the remote could not be reached or rejected a push. A later attempt can succeed."""
 
     code = "remote_away"
 
 
 def refs_of(head: Mapping[str, object]) -> str:
-    """Return the remote ref folder for bundles from a message. Raise ``JobRefused`` if the folder is invalid."""
+    """Return the folder of remote refs for bundles, as a message names it. Raise ``JobRefused`` if the name is
+    invalid.
+    """
     found = head.get("refs", REFS)
     if not isinstance(found, str) or not re.fullmatch(REFS_PATTERN, found):
         raise JobRefused(f"{found!r} is not a ref folder for jobs")
@@ -63,7 +65,7 @@ def refs_of(head: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bundles:
-    """Jobs and results of one project, exchanged between a local repository and the remote."""
+    """Jobs and results of one project, and their exchange between a local repository and the remote."""
 
     git: Git
     remote: str  # a name of the repository's own settings, or a URL
@@ -71,7 +73,7 @@ class Bundles:
     refs: str = REFS  # where all of it lies at the remote; here it is refs/harness
 
     def _there(self, ref: str) -> str:
-        """Return the remote name of a local ref or ref pattern."""
+        """Return the name that a local ref or ref pattern has on the remote."""
         return self.refs + ref.removeprefix(REFS) if ref.startswith(f"{REFS}/") else ref
 
     def _here(self, ref: str) -> str:
@@ -80,8 +82,9 @@ class Bundles:
     # ---- at home
 
     def send(self, job: Job) -> JsonObject:
-        """Push a job unless the remote has it; return its ``ref`` and the ``sha`` of its commit. Repeated calls are
-        safe.
+        """Push a job unless the remote already has it. Return the job's ``ref`` and the ``sha`` of its commit.
+
+        Repeated calls are safe.
         """
         ref = f"{JOBS}/{self.project}/{job.id}"
         sha = self.git.commit_of(ref)
@@ -110,10 +113,10 @@ class Bundles:
         return self.git.commit_tree(_tree(self.git, contents), [*dict.fromkeys(parents)], f"Job {job.id}")
 
     def receive(self, job: Job, head: Mapping[str, object], folder: str) -> None:
-        """Fetch the result that the engine accepted, and store the result like one from this machine.
+        """Fetch the result that the engine accepted, and store it like a result from this machine.
 
-        The result's candidate and rescues become refs of the project; ``result.json`` is written last. Raise
-        ``UnsafeTree`` for an invalid result.
+        The result's candidate and rescues become refs of the project. ``result.json`` is written last. Raise
+        ``UnsafeTree`` if the result is invalid.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{RESULTS}/{self.project}/{job.id}/") or not re.fullmatch(r"[0-9a-f]{40,64}", sha):
@@ -158,11 +161,11 @@ class Bundles:
     def collect(
         self, count: Callable[[str, str, float], None], at_work: frozenset[str] = frozenset(), only: str = ""
     ) -> list[str]:
-        """Fetch the remote refs of jobs that are not running, delete these refs on the remote, and return the new
-        rescue refs.
+        """Fetch the refs of jobs that are not running, delete these refs on the remote, and return the new rescue refs.
 
         Work that is not counted yet (late results, saved work) becomes a rescue. Before the deletion, ``count`` is
-        called with the job, the try and its spending in US dollars. ``count`` may be called more than once for one try.
+        called with the job, the try and its cost in US dollars. ``count`` may be called more than once for the same
+        try.
         """
         mine = f"{RESULTS}/{self.project}/"
         found: list[str] = []
@@ -188,9 +191,9 @@ class Bundles:
         return found
 
     def _new_in(self, ref: str, sha: str) -> tuple[list[str], float]:
-        """Return the commits with work in a bundle, and the try's known spending in US dollars.
+        """Return the commits in a bundle that contain work, and the known cost of the try in US dollars.
 
-        The work is the bundle's commit if that commit is a snapshot of files; otherwise the work is its parents.
+        If the bundle's own commit is a snapshot of files, it is the work. Otherwise, the bundle's parents are the work.
         """
         if _order_of_saving(ref)[0]:
             return [sha], 0.0
@@ -199,7 +202,7 @@ class Bundles:
         return [each for each in self._behind(sha) if each != told.get("base")], spent
 
     def remote_refs(self, pattern: str) -> dict[str, str]:
-        """Return the refs of the remote that match the pattern, with their commits. Raise ``RemoteAway`` if the query
+        """Return the refs of the remote that match the pattern, with their commits. Raise ``RemoteAway`` if the remote
         fails.
         """
         try:
@@ -211,7 +214,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {error.message}", hint=f"git ls-remote {self.remote}") from None
 
     def _served_by(self, program: str) -> str | None:
-        """Return the git server command for an exchange folder; None for a remote of the user."""
+        """Return the git server command for an exchange folder. For any other remote, return None."""
         if not exchange.is_exchange(self.remote, self.project):
             return None
         try:
@@ -221,7 +224,7 @@ class Bundles:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """Raise ``RemoteAway`` instead of ``TimedOut`` in the ``with`` block."""
+        """Raise ``RemoteAway`` if a call in the ``with`` block raises ``TimedOut``."""
         try:
             yield
         except TimedOut as error:
@@ -238,7 +241,7 @@ class Bundles:
             raise RemoteAway(f"{self.remote}: {_last(done.message)}{more}", hint=f"git push {self.remote} {there[0]}")
 
     def _fetch_existing(self, ref: str) -> None:
-        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote answers but does not have the ref."""
+        """Fetch a ref from the remote. Raise ``UnsafeTree`` if the remote can be reached but does not have the ref."""
         try:
             self._fetch(f"+{ref}:{ref}")
         except RemoteAway:
@@ -258,9 +261,9 @@ class Bundles:
     # ---- on the workers' side
 
     def take(self, head: Mapping[str, object], folder: str, workspace: str) -> Job:
-        """Fetch a job into ``folder``; return the job with local paths, to be executed in ``workspace``.
+        """Fetch a job into ``folder``, and return the job with local paths, ready to be executed in ``workspace``.
 
-        Raise ``JobRefused`` if the job differs from its announcement.
+        Raise ``JobRefused`` if the job differs from the job that was announced.
         """
         ref, sha = str(head.get("ref")), str(head.get("sha"))
         if not ref.startswith(f"{JOBS}/{self.project}/"):
@@ -304,7 +307,7 @@ class Bundles:
             raise JobRefused(f"{job.id} belongs to the project {job.project!r}")
 
     def saved(self, job_id: str) -> str | None:
-        """Return the commit with the last saved work of an earlier try; None if there is none."""
+        """Return the commit with the work that an earlier try saved last, or None if there is none."""
         refs = self.remote_refs(f"{RESULTS}/{self.project}/{job_id}/*")
         kept = [ref for ref in refs if ".saved-" in ref or ".left-" in ref]
         if not kept:
@@ -314,13 +317,13 @@ class Bundles:
         return self.git.commit_of(last)
 
     def save(self, job_id: str, attempt: int, kind: str, number: int, commit: str, *, spent: float = 0.0) -> str:
-        """Push unfinished work and the try's spending in US dollars; return the ref of the work."""
+        """Push unfinished work and the cost of the try in US dollars, and return the ref of the work."""
         ref = f"{RESULTS}/{self.project}/{job_id}/{attempt}.{kind}-{number}"
         self._push(f"{commit}:{ref}", *self._account(job_id, attempt, spent))
         return ref
 
     def _account(self, job_id: str, attempt: int, spent: float) -> list[str]:
-        """Return the refspec that pushes a try's spending; empty if nothing was spent."""
+        """Return the refspec that pushes the cost of a try, as a list. If there was no cost, the list is empty."""
         if spent <= 0.0:
             return []
         tree = _tree(self.git, {RESULT: jsontext.spaced({"id": job_id, "cost_usd": spent}).encode()})
@@ -328,9 +331,9 @@ class Bundles:
         return [f"+{sha}:{RESULTS}/{self.project}/{job_id}/{attempt}.spent"]
 
     def leave(self, job_id: str, attempt: int, commits: Sequence[str], spent: float = 0.0) -> list[str]:
-        """Push the work and spending of a try that has no result; return the new refs.
+        """Push the work and cost of a try that has no result, and return the new refs.
 
-        Work that is already on the remote is skipped, so repeated calls are safe.
+        Work that the remote already has is skipped, so that repeated calls are safe.
         """
         mine = f"{RESULTS}/{self.project}/{job_id}/{attempt}"
         there = self.remote_refs(f"{mine}*")
@@ -346,10 +349,10 @@ class Bundles:
         ]
 
     def answer(self, job: Job, attempt: int, folder: str, began: datetime) -> JsonObject:
-        """Push the result in ``folder`` with all its commits; return the message that announces it.
+        """Push the result in ``folder`` with all its commits, and return the message that announces the result.
 
-        The result includes rate limits noted since ``began``, the start of the try. Logs are included up to the size
-        that the receiver accepts; ``left_out`` lists the others. Raise ``RemoteAway`` if the push fails.
+        The result includes rate limits noted since ``began``, the start of the try. Logs are included up to the total
+        size that the receiver accepts; ``left_out`` lists the other logs. Raise ``RemoteAway`` if the push fails.
         """
         result = files.read_json(os.path.join(folder, RESULT))
         git = self.git
@@ -385,22 +388,22 @@ class Bundles:
 
 
 def _try_of(ref: str) -> str:
-    """Return the try number in the ref of a result or of its spending; "1" for any other ref."""
+    """Return the try number in a ref that contains a result or a try's cost. For any other ref, return "1"."""
     found = re.fullmatch(r"(\d{1,9})(?:\.spent)?", ref.rpartition("/")[2])
     return found[1] if found else "1"
 
 
 def _order_of_saving(ref: str) -> tuple[int, bool, int]:
-    """Return a sort key for a ref of saved work: the try, True for work left by a killed worker, and the number.
+    """Return a sort key for a ref of saved work: the try, True if a killed worker left the work, and the number.
 
-    For any other ref, all values are zero.
+    For any other ref, all three values are zero.
     """
     found = re.fullmatch(r"(\d{1,9})\.(saved|left)-(\d{1,9})", ref.rpartition("/")[2])
     return (int(found[1]), found[2] == "left", int(found[3])) if found else (0, False, 0)
 
 
 def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
-    """Write a git tree with these files; return its object id."""
+    """Write a git tree that contains the given files, and return its object id."""
     below: dict[str, dict[str, bytes]] = {}
     rows: list[bytes] = []
     for path, content in sorted(contents.items()):
@@ -419,7 +422,7 @@ def _tree(git: Git, contents: Mapping[str, bytes]) -> str:
 def _contents(git: Git, sha: str) -> dict[str, bytes]:
     """Return the files in a bundle, by path.
 
-    Raise ``UnsafeTree`` if the bundle contains symbolic links or unsafe file names, or is too large.
+    Raise ``UnsafeTree`` if the bundle is too large, or contains symbolic links or unsafe file names.
     """
     found: dict[str, bytes] = {}
     total = 0

@@ -1,7 +1,8 @@
-"""Exchange of rate limits between machines, so that all users of one API key share one clock. SC-57.
+"""Exchange of rate limits between machines, so that all machines that use one API key share one clock.
 
-An account identified by an API key is the same on all machines. A login or a script belongs to one machine: the
-coordinator stores its limit as ``ACCOUNT@HOST``, and sends a person's decision about the limit only to that machine.
+An account that is identified by an API key is the same on all machines. A login or a script belongs to one machine. The
+coordinator stores the limit of such an account as ``ACCOUNT@HOST``, and sends a person's decision about the limit only
+to that machine. Source: SC-57.
 """
 
 import socket
@@ -22,20 +23,20 @@ _MEMBERS = ("account", "until", "noted_at", "lifted_at", "attempt", "source", "s
 
 
 def known_here() -> list[JsonObject]:
-    """Return the rate limits that a job sends to workers: limits of API keys and of accounts on other machines."""
+    """Return the rate limits that the coordinator sends with a job: limits of API keys and of accounts on other
+    machines.
+    """
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or "@" in _name(each))
 
 
 def news_of(since: datetime) -> list[JsonObject]:
-    """Return the rate limits that workers report to the coordinator: limits of API keys, and all limits noted since
-    ``since``.
-    """
+    """Return the rate limits that a worker reports: limits of API keys, and all limits noted since ``since``."""
     return _sent(each for each in LimitClock().told() if _KEY in _name(each) or _at(each) >= since)
 
 
 def take_in(records: object, host: object, *, of_others: bool) -> None:
-    """Store the rate limits reported by the machine ``host``. With ``of_others``, also store limits of logins on that
-    machine.
+    """Store the rate limits that the machine ``host`` has reported. With ``of_others``, also store the limits of its
+    logins.
     """
     here = socket.gethostname()
     for each in records[:MOST] if isinstance(records, list) else ():
@@ -53,7 +54,7 @@ def take_in(records: object, host: object, *, of_others: bool) -> None:
 
 
 def _sent(records: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the newest rate-limit records with only the exchanged members, and with secrets masked."""
+    """Return the newest rate-limit records, with secrets masked and only with the members that machines exchange."""
     newest = sorted(records, key=_at, reverse=True)[:MOST]
     found = [{name: each[name] for name in _MEMBERS if name in each} for each in newest]
     return [each | ({"said": redact(str(each["said"]))[:_LONGEST]} if "said" in each else {}) for each in found]

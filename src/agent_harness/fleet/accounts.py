@@ -1,4 +1,4 @@
-"""Provider accounts of the agents in a fleet, and the maximum number of agents per account. SC-60."""
+"""Provider accounts that a fleet's agents use, and the maximum number of agents per account (SC-60)."""
 
 import os
 from pathlib import Path
@@ -16,8 +16,8 @@ _LOGIN = ":login"
 def rooms(roster: Roster) -> dict[str, int]:
     """Return the maximum number of agents for each account that has a limit.
 
-    The limit is the lowest of fleet.yaml, ``host.json`` and this machine's throttle. If agents run on other machines,
-    only fleet.yaml counts.
+    The limit is the lowest value in fleet.yaml, ``host.json`` and this machine's throttle. If agents run on other
+    machines, only fleet.yaml counts.
     """
     found = {named(name): agents for name, agents in roster.accounts.items()}
     if roster.engine is not None:
@@ -32,7 +32,7 @@ def rooms(roster: Roster) -> dict[str, int]:
 
 
 def named(name: str) -> str:
-    """Return the account of an agent kind such as ``claude-code`` or ``claude-code:login``; return any other name
+    """Return the account of an agent kind such as ``claude-code`` or ``claude-code:login``. Return other names
     unchanged.
     """
     kind = name.removesuffix(_LOGIN)
@@ -45,7 +45,9 @@ def named(name: str) -> str:
 
 
 def of_member(member: Member) -> str:
-    """Return the account of the first agent that a run of this project would use; an empty string if unknown."""
+    """Return the account of the first agent that a run of this project would use, or an empty string if it is
+    unknown.
+    """
     if member.kind == slices.KIND:
         return slices.account(member)
     try:

@@ -1,14 +1,13 @@
-"""Reader and writer of fleet.yaml: the projects that one machine manages, and their limits.
+"""Reader and writer of fleet.yaml, which lists the projects that one machine manages, and their limits.
 
-    agents: 40
-    budget: {day_usd: 500}                  # UTC days
-    accounts: {"claude-code:login": {agents: 12}}
-    projects:
-      - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
-      - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
+agents: 40
+budget: {day_usd: 500}                  # UTC days
+accounts: {"claude-code:login": {agents: 12}} projects:
+  - {path: ~/src/shop, weight: 2, priority: 1, workers: 4, budget: {day_usd: 50}}
+  - {glob: "~/src/tools/*", weight: 1, priority: 3, workers: 8, agent: codex}
 
-A wrong type raises an error that names the line. A project that cannot be opened is reported as one line and does not
-affect other projects.
+A value with a wrong type causes an error that states the line. A project that cannot be opened is reported in one line
+and does not affect other projects.
 """
 
 import os
@@ -29,7 +28,7 @@ _ROW = ("path", "glob", "weight", "priority", "workers", "budget", "agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One project of the fleet, with its limits."""
+    """One project in the fleet, with its limits."""
 
     path: str
     kind: str
@@ -60,8 +59,9 @@ def usual_file() -> str:
 
 
 def read(file: str) -> Roster:
-    """Return the content of fleet.yaml. Raise ``NothingEligible`` if the file does not exist, or ``ConfigurationError``
-    with the line of an error.
+    """Return the content of fleet.yaml.
+
+    Raise ``NothingEligible`` if the file does not exist, and ``ConfigurationError``, with the line, if it is invalid.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -145,7 +145,7 @@ def _paths(file: str, row: Any, line: int) -> Iterator[str]:
 
 
 def _problem(path: str, members: Mapping[str, Member]) -> str | None:
-    """Return why this path cannot be a project of the fleet; None if it can."""
+    """Return why this path cannot be a project of the fleet, or None if it can."""
     if not os.path.isdir(path):
         return "is gone"
     place = root.find(path, pin=False)
@@ -224,9 +224,7 @@ def _accounts(file: str, found: Any) -> dict[str, int]:
 
 
 def change(file: str, path: str, *, add: bool) -> str:
-    """Add a project to fleet.yaml or remove a project from it; keep comments. Return a sentence that reports the
-    change.
-    """
+    """Add a project to fleet.yaml or remove it, and return a sentence that reports the change. Comments are kept."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

@@ -1,8 +1,8 @@
-"""Computes how many agents each project of a fleet gets; pure functions without a clock or disk access.
+"""Calculation of the number of agents for each project of a fleet, as pure functions without a clock or disk access.
 
-Priority 1 comes before priority 5. Each priority below the highest that wants agents keeps a twentieth of the agents.
-Within a priority, the next agent goes to the project with the fewest agent-minutes for its weight. No project gets an
-agent of an account that has reached its limit. SC-60.
+Priority 1 comes before priority 5. For each lower priority that wants agents, up to a twentieth of the agents is
+reserved. Within a priority, the next agent goes to the project with the fewest agent-minutes relative to its weight. If
+an account has reached its limit, no project gets another agent of this account (SC-60).
 """
 
 import heapq
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 KEPT_SHARE = 0.05
 QUANTUM_MINUTES = 20.0
-"""Assumed duration of one agent attempt, in minutes."""
+"""Duration that is assumed for one agent attempt, in minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """Number of agents that one project wants, and its past usage."""
+    """Number of agents that one project wants, with the project's limits and past usage."""
 
     project: str
     wants: int  # agents that would find work, those at work included
@@ -33,10 +33,10 @@ class SlotRequest:
 
 
 def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the number of agents for each project that gets at least one. No agent stays idle while a project may use
-    it.
+    """Return the number of agents for each project that gets at least one.
 
-    ``rooms`` gives the maximum number of agents over all projects for each account with a limit.
+    No agent stays idle while a project may use it. ``rooms`` contains, for each account with a limit, the maximum
+    number of agents over all projects.
     """
     classes: dict[int, list[SlotRequest]] = {}
     for request in requests:
@@ -56,8 +56,9 @@ def shares(agents: int, requests: Iterable[SlotRequest], rooms: Mapping[str, int
 
 
 def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], room: dict[str, int]) -> int:
-    """Assign each agent to the project with the smallest virtual time (start-time fair queueing). Return the number of
-    agents assigned.
+    """Assign each agent to the project with the smallest virtual time (start-time fair queueing).
+
+    Return the number of agents that were assigned.
     """
     count = [found.get(request.project, 0) for request in requests]
     heap = [
@@ -81,8 +82,8 @@ def _give(agents: int, requests: Sequence[SlotRequest], found: dict[str, int], r
 
 
 class FairClock:
-    """Agent-minutes used by each project. A project that joins late gets no credit for the minutes that others used
-    before.
+    """Agent-minutes that each project has used. A project that joins late is not compensated for the time before it
+    joined.
     """
 
     def __init__(self, minutes: Mapping[str, float] | None = None) -> None:
@@ -94,8 +95,9 @@ class FairClock:
         return self._minutes.get(project, 0.0)
 
     def wanting(self, requests: Iterable[tuple[str, float]]) -> None:
-        """Set the projects that want agents now, with their weights. A new project starts at the lowest level of the
-        others.
+        """Set the projects that want agents now, with their weights.
+
+        A new project starts with at least as many minutes, relative to its weight, as the project that has the fewest.
         """
         now = dict(requests)
         there = [self.minutes(each) / now[each] for each in self._active if each in now]
@@ -105,9 +107,9 @@ class FairClock:
         self._active = set(now)
 
     def used(self, project: str, minutes: float) -> None:
-        """Add the minutes that a project's agents have worked."""
+        """Add minutes to the agent-minutes that a project has used."""
         self._minutes[project] = self.minutes(project) + minutes
 
     def as_record(self) -> dict[str, float]:
-        """Return the agent-minutes of all projects as a JSON record for the next supervisor process."""
+        """Return the agent-minutes of all projects as a JSON record, which the next supervisor process reads."""
         return {project: round(minutes, 2) for project, minutes in self._minutes.items()}

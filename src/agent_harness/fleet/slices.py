@@ -1,6 +1,6 @@
-"""Long tasks in a fleet: at most one agent each, which runs slice after slice while ``lth next`` answers ``run``.
+"""Long tasks in a fleet. Each has at most one agent, which runs slice after slice while ``lth next`` answers ``run``.
 
-The task's checkpoint and lease remain authoritative, so a schedule or the user may also start slices.
+The task's checkpoint file and lease remain authoritative, so a schedule or the user may also start slices.
 """
 
 import os
@@ -20,8 +20,9 @@ _OPTIONS = ("--worker", "--fallback-worker")
 
 
 def command(member: Member) -> list[str]:
-    """Return the command that runs one slice of a long task. It uses the first two agents of the fleet.yaml row, or the
-    task's own workers.
+    """Return the command that runs one slice of a long task.
+
+    The first two agents in the project's row of fleet.yaml are used, or else the task's own agents.
     """
     words = [sys.executable, "-P", "-m", "agent_harness.cli.lth", "run", member.path, "--no-wait"]
     for option, spec in zip(_OPTIONS, member.agents, strict=False):
@@ -30,7 +31,7 @@ def command(member: Member) -> list[str]:
 
 
 def under_way(path: str) -> JsonObject | None:
-    """Return the running slice, in the format of a parallel run's snapshot; None if no slice is running."""
+    """Return the running slice in the format of a parallel run's snapshot, or None if no slice is running."""
     told = next((each for each in now.told(reader_of(KIND, path).home) if each["alive"]), None)
     if told is None:
         return None
@@ -44,9 +45,9 @@ def stamp(path: str) -> object:
 
 
 def due(path: str) -> tuple[str, str, float | None]:
-    """Return the task's state as a fleet state, the reason, and the seconds until the state may change.
+    """Return the task's state in the words of the fleet, the reason, and the number of seconds until it may change.
 
-    Raise ``HarnessError`` for a task that cannot be loaded.
+    Raise ``HarnessError`` if the task cannot be loaded.
     """
     from agent_harness.protocols.longtask.api import LongTask
 
@@ -58,7 +59,7 @@ def due(path: str) -> tuple[str, str, float | None]:
 
 
 def account(member: Member) -> str:
-    """Return the account of the worker that runs the next slice; an empty string if unknown."""
+    """Return the account of the agent that runs the next slice, or an empty string if it is unknown."""
     from agent_harness.protocols.longtask.run import adapters
 
     try:
@@ -71,7 +72,9 @@ def account(member: Member) -> str:
 
 
 def answer(printed: Sequence[str]) -> JsonObject:
-    """Return the JSON answer in the output lines of ``lth run``; an empty dictionary if the slice could not start."""
+    """Return the JSON answer in the output lines of ``lth run``, or an empty dictionary if the slice could not
+    start.
+    """
     if "{" not in printed or "}" not in printed:
         return {}
     first = len(printed) - 1 - [*reversed(printed)].index("{")
@@ -84,7 +87,7 @@ def answer(printed: Sequence[str]) -> JsonObject:
 
 
 def cost_usd(answered: JsonObject) -> float:
-    """Return the cost in US dollars that the workers of a slice reported."""
+    """Return the cost in US dollars that the agents of a slice reported."""
     second = answered.get("fallback")
     used = [each.get("usage") for each in (answered, second) if isinstance(each, dict)]
     return sum(dollars(each.get("costUsd")) or 0.0 for each in used if isinstance(each, dict))

@@ -1,4 +1,4 @@
-"""Status of the fleet, read from one small snapshot file per project and the supervisor's last state. SC-62."""
+"""Status of the fleet, read from one small snapshot file per project and the supervisor's last state (SC-62)."""
 
 import os
 from collections.abc import Sequence
@@ -17,14 +17,12 @@ STATE = "state.json"
 
 
 def folder(*, make: bool = False) -> str | None:
-    """Return the folder that contains the supervisor's state; None if the folder does not exist. Create it if ``make``
-    is set.
-    """
+    """Return the folder with the supervisor's state, or None if it does not exist. With ``make``, create the folder."""
     return trusted_state.of_user("fleet", make=make)
 
 
 def seen() -> JsonObject:
-    """Return the supervisor's last saved state; an empty dictionary if there is none."""
+    """Return the state that the supervisor saved last, or an empty dictionary if there is none."""
     there = folder()
     try:
         return files.read_json(os.path.join(there, STATE), exact=False) if there else {}
@@ -33,7 +31,7 @@ def seen() -> JsonObject:
 
 
 def supervisor() -> str | None:
-    """Return a description of the process that supervises the fleet now; None if no supervisor runs."""
+    """Return a description of the process that supervises the fleet now, or None if there is no such process."""
     there = folder()
     holder = LockFile(os.path.join(there, "fleet.lock")).holder() if there else None
     return str(holder) if holder else None
@@ -46,7 +44,7 @@ def is_paused() -> bool:
 
 
 def run_of(member: Member) -> JsonObject | None:
-    """Return the snapshot of a project's run, or of a long task's running slice; None if there is none."""
+    """Return the snapshot of a project's run or of a long task's running slice, or None if there is none."""
     if member.kind == slices.KIND:
         return slices.under_way(member.path)
     path = parallel_of(member.kind, member.path)
@@ -54,7 +52,7 @@ def run_of(member: Member) -> JsonObject | None:
 
 
 def spent_usd(member: Member, run: JsonObject) -> float:
-    """Return what a running run has spent so far, in US dollars.
+    """Return the amount that a run has spent so far, in US dollars.
 
     An agent may have changed the run's snapshot, so the amount comes from the harness's own record outside the project.
     """
@@ -65,7 +63,7 @@ def spent_usd(member: Member, run: JsonObject) -> float:
 
 
 def rows(roster: Roster) -> list[JsonObject]:
-    """Return one status row per project, sorted so that projects which need the user come first."""
+    """Return one status row per project. Projects that need the user come first."""
     known = seen().get("projects")
     told = known if isinstance(known, dict) else {}
     return sorted((_row(each, told.get(each.path)) for each in roster.members), key=_rank)
@@ -103,7 +101,7 @@ def _rank(row: JsonObject) -> tuple[int, int, str]:
 
 
 def lines(roster: Roster, found: Sequence[JsonObject], most: int = 40) -> list[str]:
-    """Return the fleet status as text: a summary, then one line per project, for at most ``most`` projects."""
+    """Return the fleet's status as text: a summary, then one line for each of at most ``most`` projects."""
     count = {state: sum(row["state"] == state for row in found) for state in _ORDER}
     agents = sum(int(row["agents"]) for row in found)
     spent = sum(float(row["today_usd"]) for row in found)
@@ -130,6 +128,6 @@ def _done(row: JsonObject) -> str:
 
 
 def age() -> str:
-    """Return the local time of the supervisor's last round as text, or ``never``."""
+    """Return the local time of the supervisor's last round as a string, or ``never``."""
     at = clock.parse(seen().get("at"))
     return clock.local(at) if at else "never"

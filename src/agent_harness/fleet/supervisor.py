@@ -1,16 +1,16 @@
 """``harness fleet run``: starts a run in each project that has work, and gives each run its share of the agents.
 
-The supervisor owns no project data. If it is killed, the runs continue, and the next supervisor finds them by their
-snapshots. Its own state is in the user's state folder:
+The supervisor owns no project data. If it is killed, the runs continue, and the next supervisor finds the runs by their
+snapshots. The supervisor's own state is in the user's state folder:
 
-    fleet/fleet.lock       lock: one supervisor per user
-    fleet/state.json       the last state and shares, for ``fleet status`` and the next supervisor
-    fleet/ledger.jsonl     the cost of each run, by UTC day
-    fleet/pause            exists while the user has paused the fleet
-    fleet/logs/NAME.log    the output of a project's last run
+fleet/fleet.lock       lock that allows one supervisor per user
+fleet/state.json       the last state and shares, for ``fleet status`` and the next supervisor
+fleet/ledger.jsonl     the cost of each run, by UTC day
+fleet/pause            exists while the user has paused the fleet
+fleet/logs/NAME.log    the output of a project's last run
 
-A run that crashes is restarted after 1, 2, 4 .. 60 s. After five crashes within an hour its project is parked and
-reported. A run of a long task is one slice (``slices``). SC-60, SC-61.
+A run that crashes is restarted after 1 s, then 2 s, 4 s and so on, up to 60 s. After five crashes within an hour, its
+project is parked and reported. A run of a long task is one slice, see ``slices`` (SC-60, SC-61).
 """
 
 import os
@@ -54,14 +54,14 @@ _ENDINGS = {
     9: ("waits", "a limit of the run is reached"),
     130: ("rests", "a person stopped the run"),
 }
-"""Map from a run's exit code to its project's new state and the reason. Any other exit code means a crash."""
+"""New state of a project and the reason, by the exit code of its run. Any other exit code means a crash."""
 _TOLD_TO_END = (130, 143, 129)
-"""Exit codes of a slice that ended cleanly because of a signal."""
+"""Exit codes of a slice that a signal ended cleanly."""
 
 
 @dataclass
 class _Watched:
-    """The supervisor's view of one project."""
+    """Supervisor's view of one project."""
 
     member: Member
     state: str = "not looked at"
@@ -85,16 +85,19 @@ class _Watched:
 
     @property
     def at_work(self) -> int:
-        """Number of agents that the project uses; for a run that has just started, the number assigned to the run."""
+        """Number of agents that the project uses. If its run has just started, this is the number assigned to the
+        run.
+        """
         return max(self.agents, self.given if self.process is not None and not self.agents else 0)
 
 
 class FleetSupervisor:
-    """The supervisor of all fleet projects; it runs until a signal stops it."""
+    """Supervisor of all projects of the fleet, which runs until a signal stops it."""
 
     def __init__(self, read: Callable[[], Roster], say: Callable[[str], None], stop: Stop) -> None:
-        """Create a supervisor. ``read`` returns the current roster. Raise ``Refused`` if the state folder cannot be
-        written.
+        """Create a supervisor. ``read`` returns the current roster.
+
+        Raise ``Refused`` if the state folder cannot be written.
         """
         self._read = read
         self._say = say
@@ -111,8 +114,9 @@ class FleetSupervisor:
         self._rooms: dict[str, int] = {}  # of each account that has a limit, its agents at once
 
     def run(self, *, once: bool = False) -> int:
-        """Supervise until a signal arrives, or for one round if ``once`` is set. Return 0. Raise ``Busy`` if another
-        supervisor runs.
+        """Supervise the fleet until a signal arrives or, with ``once``, for one round. Return 0.
+
+        Raise ``Busy`` if another supervisor is running.
         """
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
@@ -143,7 +147,7 @@ class FleetSupervisor:
     # ---- a round
 
     def tick(self) -> None:
-        """Do one round: read the state of all projects, compute their shares, then start and scale runs."""
+        """Run one round: read the state of all projects, compute their shares, and then start and scale runs."""
         roster = self._read()
         self._agents = roster.agents
         members = {each.path: each for each in roster.members}
@@ -187,8 +191,9 @@ class FleetSupervisor:
         return each.member.priority, self._clock.minutes(each.member.path) / each.member.weight
 
     def _request(self, each: _Watched, roster: Roster, today: dict[str, float], total: float) -> SlotRequest | None:
-        """Return how many agents a project wants; None if it has no work or has used up today's budget. Interrupt the
-        run of a project that is over its budget.
+        """Return how many agents a project wants, or None if it has no work or its daily budget is used up.
+
+        If the project is over its budget, interrupt its run.
         """
         spent = today.get(each.member.path, 0.0) + each.spent_live
         over = each.member.day_usd is not None and spent >= each.member.day_usd
@@ -214,7 +219,7 @@ class FleetSupervisor:
         )
 
     def _account(self, each: _Watched) -> str:
-        """Return the account of a project's agents; an empty string if no account has a limit."""
+        """Return the account of a project's agents, or an empty string if no account has a limit."""
         if self._rooms and each.account is None:
             each.account = accounts.of_member(each.member)
         return each.account or ""
@@ -224,8 +229,9 @@ class FleetSupervisor:
         return sum(each.at_work for each in at_work if self._account(each) == account)
 
     def _look(self, each: _Watched) -> None:
-        """Update the view of a project: read its run's snapshot every round, and its items if their file has
-        changed.
+        """Update the supervisor's view of a project.
+
+        The snapshot of the project's run is read every round, and its items are read if their file has changed.
         """
         self._look_at_run(each)
         stamp = self._stamp(each)
@@ -250,7 +256,7 @@ class FleetSupervisor:
             each.state, each.why = "open", ""
 
     def _look_at_run(self, each: _Watched) -> None:
-        """Read the snapshot of a project's run, or process the end of the run."""
+        """Read the snapshot of a project's run. If the run has ended, process its end."""
         run = status.run_of(each.member)
         was, each.alive = each.alive, bool(run and run.get("alive"))
         each.agents = min(snapshot.agents(run), self._agents)  # a lie takes no more from the others
@@ -268,7 +274,7 @@ class FleetSupervisor:
             each.look_at = 0.0
 
     def _look_at_task(self, each: _Watched, *, changed: bool) -> None:
-        """Read the state of a long task, which counts as one item. Park a task that cannot be loaded."""
+        """Read the state of a long task, which counts as one item. If the task cannot be loaded, park it."""
         each.stamp, each.account = self._stamp(each), None
         each.look_at = time.monotonic() + clock.scaled(LOOK_SECONDS)
         try:
@@ -284,8 +290,9 @@ class FleetSupervisor:
             each.state, each.why = state, why
 
     def _counted(self, each: _Watched) -> ProjectView | None:
-        """Read and count a project's items, and return the view. If the project cannot be read, park it and return
-        None.
+        """Read and count a project's items, and return the view of the project.
+
+        If the project cannot be read, park it and return None.
         """
         member = each.member
         each.stamp, each.look_at = self._stamp(each), time.monotonic() + clock.scaled(LOOK_SECONDS)
@@ -302,7 +309,9 @@ class FleetSupervisor:
         return view
 
     def _reap(self, each: _Watched) -> None:
-        """Process the end of a run that this supervisor started: record the cost, and set the project's new state."""
+        """Process the end of a run that this supervisor started: record the cost and set the new state of the
+        project.
+        """
         process = each.process
         if process is None or process.poll() is None:
             return
@@ -326,7 +335,7 @@ class FleetSupervisor:
         self._died(each, "its run crashed", process.returncode)
 
     def _slice_over(self, each: _Watched, code: int, answer: JsonObject) -> None:
-        """Process the end of a slice. After a slice that failed or could not start, delay the next slice."""
+        """Process the end of a slice. If the slice failed or could not start, delay the next slice."""
         if answer.get("decision") == "wait":
             seconds = number_below(answer.get("waitSeconds"), _ANY_SECONDS) or MOST_WAIT_SECONDS
             each.begin_at = time.monotonic() + clock.scaled(seconds)
@@ -342,7 +351,9 @@ class FleetSupervisor:
             each.deaths = []
 
     def _died(self, each: _Watched, what: str, code: int) -> None:
-        """Delay the project's next run after a crash, longer after each crash; park the project after too many."""
+        """Delay the project's next run after a crash. The delay grows with each crash; after too many crashes, park the
+        project.
+        """
         now = time.monotonic()
         each.deaths = [at for at in each.deaths if now - at < clock.scaled(HOUR_SECONDS)] + [now]
         if len(each.deaths) >= DEATHS_AN_HOUR:
@@ -366,7 +377,7 @@ class FleetSupervisor:
         return os.path.join(self._folder, "logs", f"{trusted_state.name_of(each.member.path)}.log")
 
     def _begin(self, each: _Watched, roster: Roster, workers: int) -> bool:
-        """Start a run with this number of agents. Return False if the project's previous run has not ended."""
+        """Start a run with the given number of agents. Return False if the project's previous run has not ended."""
         if each.process is not None:
             return False
         is_slice = each.member.kind == slices.KIND
@@ -384,13 +395,13 @@ class FleetSupervisor:
         return True
 
     def _printed(self, each: _Watched) -> list[str]:
-        """Return the output lines of the project's last run."""
+        """Return the output lines of the run that the project had last."""
         with suppress(OSError, HarnessError):
             return files.read_bytes(self._log(each)).decode("utf-8", "replace").splitlines()
         return []
 
     def _answer(self, each: _Watched) -> JsonObject:
-        """Return the last JSON object that the project's run printed."""
+        """Return the last JSON object in the output of the project's run."""
         for line in reversed(self._printed(each)):
             if line.startswith("{"):
                 with suppress(ValueError):
@@ -399,7 +410,9 @@ class FleetSupervisor:
         return {}
 
     def _scale(self, each: _Watched, workers: int) -> None:
-        """Set the number of agents of a run. If the number is lower, slots close when their current attempt ends."""
+        """Set the number of agents of a run. If the number is lower than before, slots close when their current attempt
+        ends.
+        """
         if each.member.kind == slices.KIND:
             return  # there is one agent, and it ends with its slice
         if workers == each.given or (each.process is None and each.started is None):
@@ -411,7 +424,7 @@ class FleetSupervisor:
         each.given = workers
 
     def _end_ours(self, each: _Watched) -> None:
-        """Interrupt a run that a supervisor started, as one Ctrl-C would: each turn ends after its current
+        """Interrupt a run that a supervisor started, in the same way as one Ctrl-C. Each turn ends after its current
         operation.
         """
         run = status.run_of(each.member)
@@ -474,7 +487,7 @@ def _runs_of(member: Member) -> ParallelRuns:
 
 
 def why(roster: Roster, path: str) -> list[str]:
-    """Return lines that explain how many agents one project gets, and why."""
+    """Return lines that say how many agents one project gets, and why."""
     found = next((row for row in status.rows(roster) if row["path"] == path), None)
     if found is None:
         return [f"{path} is not in the fleet: harness fleet add {path}"]

@@ -1,7 +1,7 @@
 """Jobs over Temporal: ``engine`` runs on the coordinator, ``worker`` on other machines, and ``workflow`` on the server.
 
 This package needs the extra ``temporal`` and is imported only for a ``temporal:`` URL. TLS, keys and profiles are
-configured with Temporal's own ``TEMPORAL_*`` variables and profile file.
+configured with Temporal's own ``TEMPORAL_*`` variables and Temporal's profile file.
 """
 
 from importlib.util import find_spec
@@ -19,12 +19,12 @@ WORKER_LEFT = "HandsLeft"
 
 
 def work_queue(pool: str) -> str:
-    """Return the name of the Temporal task queue for a pool's workers."""
+    """Return the name of the Temporal task queue from which a pool's workers take jobs."""
     return f"harness.work.{pool}"
 
 
 def slice_queue(host: str) -> str:
-    """Return the name of a machine's Temporal task queue for slices of its long tasks."""
+    """Return the name of the Temporal task queue from which a machine takes slices of its long tasks."""
     return f"harness.lth.{host}"
 
 

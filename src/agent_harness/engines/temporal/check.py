@@ -1,4 +1,4 @@
-"""Check of the requirements of a run over Temporal: server, namespace, workers, and the project's git remote."""
+"""Check of the requirements for a run over Temporal: server, namespace, workers, and the project's git remote."""
 
 import secrets
 import shutil
@@ -25,9 +25,9 @@ SECONDS = 60.0
 
 
 def looked_at(address: EngineAddress, folder: str) -> JsonObject:
-    """Return the result of ``harness engine check``: ``ok``, and ``checks`` with ``what``, ``ok`` and ``told`` each.
+    """Return the result of ``harness engine check``: ``ok``, and ``checks``, each with ``what``, ``ok`` and ``told``.
 
-    The checks leave nothing behind.
+    The checks leave nothing behind on the server or the remote.
     """
     rows: list[JsonObject] = []
     loop = LoopThread()
@@ -69,7 +69,7 @@ async def _of_server(client: Client, address: EngineAddress) -> list[JsonObject]
 
 
 def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
-    """Check that a private ref can be pushed to the remote and deleted again."""
+    """Return the result of the check that a private ref can be pushed to the remote and deleted again."""
     row: JsonObject = {"what": "remote", "ok": False}
     try:
         git = Git(folder)
@@ -91,7 +91,10 @@ def _of_remote(address: EngineAddress, folder: str) -> JsonObject:
 
 
 def _of_exchange(folder: str, git: Git, head: str) -> JsonObject:
-    """Check that a repository can be created in the exchange folder and accepts a push; then remove the repository."""
+    """Return the result of the check that a repository in the exchange folder can be created and accepts a push.
+
+    The repository is removed afterwards.
+    """
     path = exchange.made(folder, secrets.token_hex(12))
     try:
         given = exchange.served_by(path, "receive-pack")

@@ -1,4 +1,4 @@
-"""Connection to the Temporal server, configured by Temporal's own settings; and an event loop in its own thread."""
+"""Connection to the Temporal server, configured by Temporal's own settings, and an event loop in a separate thread."""
 
 import asyncio
 import gc
@@ -21,8 +21,9 @@ _Value = TypeVar("_Value")
 
 
 async def connected(address: EngineAddress) -> Client:
-    """Return a Temporal client for the address. Raise ``PreflightFailed``, with the address, if the server does not
-    answer.
+    """Return a Temporal client that is connected to the address.
+
+    Raise ``PreflightFailed``, with the address, if the server does not answer.
     """
     quiet = TelemetryConfig(logging=LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     try:
@@ -58,7 +59,7 @@ async def _knows_namespace(client: Client, address: EngineAddress) -> None:
 
 
 class LoopThread:
-    """Event loop in its own thread, for calls from synchronous code; runs until closed."""
+    """Event loop in a separate thread, for calls from synchronous code. The loop runs until it is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -66,18 +67,18 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, _Value]) -> _Value:
-        """Run a coroutine in the loop's thread; return its result to the calling thread."""
+        """Run a coroutine in the loop's thread, and return its result to the calling thread."""
         return self.begin(what).result()
 
     def begin(self, what: Coroutine[Any, Any, _Value]) -> "Future[_Value]":
-        """Start a coroutine in the loop's thread; return its future."""
+        """Start a coroutine in the loop's thread, and return its future."""
         return asyncio.run_coroutine_threadsafe(what, self._loop)
 
     def close(self) -> None:
         """Cancel all running coroutines and git transfers, and end the loop's thread.
 
-        Git transfers are ended because a remote may not answer. The Temporal SDK's threads end when its last object is
-        deleted.
+        Git transfers are ended because a remote may never answer. The threads of the Temporal SDK end when the last SDK
+        object is deleted.
         """
 
         async def cancel() -> None:

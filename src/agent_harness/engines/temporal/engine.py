@@ -1,4 +1,4 @@
-"""Coordinator side of Temporal: jobs become workflows, and results come back through the git remote."""
+"""Coordinator's side of Temporal: jobs become workflows, and results are returned through the git remote."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ MINUTES = 24 * 60.0
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 OFFERS = 4
-"""Number of times that a job is offered to a pool whose workers refuse the job."""
+"""Number of times that a refused job is offered to each pool."""
 
 
 class TemporalEngine:
@@ -47,9 +47,9 @@ class TemporalEngine:
     def __init__(
         self, address: EngineAddress, git: Git, folder: str, say: Callable[[str], None], *, refs: str = REFS
     ) -> None:
-        """Prepare the engine without connecting.
+        """Prepare the engine without a connection to the server.
 
-        ``folder`` contains the project's parallel runs; ``refs`` is the ref folder for its jobs on the remote.
+        ``folder`` contains the project's parallel runs. ``refs`` is the ref folder for its jobs on the remote.
         """
         self._refs = REFS if address.exchange else refs
         self.name = str(address)
@@ -77,7 +77,7 @@ class TemporalEngine:
         return Bundles(git=Git(self._top), remote=self._remote, project=self._project, refs=self._refs)
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Connect to the server, check the remote, and start serving the server's workflow tasks."""
+        """Connect to the server, check the remote, and start to process the server's workflow tasks."""
         self._ended = ended
         self._project = project_id(self._folder)
         if folder := self._address.exchange:
@@ -100,7 +100,9 @@ class TemporalEngine:
         await Worker(client, task_queue=PLAN_QUEUE, workflows=[JobWorkflow], workflow_runner=bare).run()
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Push a job and start its workflow in the background; follow the job until its result has been fetched."""
+        """Push a job and start its workflow in the background. The engine watches the job until its result has been
+        fetched.
+        """
         assert self._loop is not None
         if job.id in self._jobs:
             return
@@ -112,7 +114,7 @@ class TemporalEngine:
         self._loop.begin(self._follow(job, folder))
 
     async def _follow(self, job: Job, folder: str) -> None:
-        """Follow a job from its submission until ``result.json`` is written; wait if the server or remote is
+        """Watch a job from its submission until ``result.json`` is written. Wait while the server or remote is
         unreachable.
         """
         try:
@@ -140,10 +142,10 @@ class TemporalEngine:
             self._ended.put(job.id)
 
     async def _offered(self, job: Job) -> JsonObject:
-        """Return the message that announces a job's result; after a refusal, ask other workers, then the next pool.
-        SC-56.
+        """Return the message that announces a job's result (SC-56).
 
-        Raise the ``WorkflowFailureError`` of the last refusal.
+        If a worker refuses the job, other workers are asked, then the next pool. If all refuse, raise the
+        ``WorkflowFailureError`` of the last refusal.
         """
         sending = asyncio.ensure_future(self._patiently(lambda: asyncio.to_thread(self._bundles().send, job)))
         self._unsent[job.id] = sending
@@ -176,7 +178,7 @@ class TemporalEngine:
         raise AssertionError("an address has a pool")
 
     def _offers(self) -> list[str]:
-        """Return the pools that are asked to run a job, in order. A pool occurs several times, because it has several
+        """Return the pools to ask to run a job, in order. Each pool occurs several times, because it can have several
         workers.
         """
         return [pool for pool in self._address.pools for _ in range(OFFERS)]
@@ -186,7 +188,9 @@ class TemporalEngine:
             self._tell(f"{job_id}: uncounted work was saved in {ref}")
 
     async def _patiently(self, act: Callable[[], Any]) -> Any:
-        """Return the result of ``act``; retry while the server or the remote is unreachable."""
+        """Call ``act`` until it succeeds, and return its result. The call is retried while the server or remote is
+        unreachable.
+        """
         while True:
             try:
                 return await act()
@@ -242,7 +246,7 @@ class TemporalEngine:
         return f"harness/{self._project}/{job_id}{f'~{offer}' if offer else ''}"
 
     async def _listen(self, job_id: str, handle: WorkflowHandle[Any, Any]) -> None:
-        """Store the heartbeats that a job's worker sends, until cancelled."""
+        """Store the heartbeats that a job's worker sends. This coroutine runs until it is cancelled."""
         while True:
             with suppress(RPCError, KeyError, IndexError, TypeError, ValueError, AttributeError):  # anybody may beat
                 described = await handle.describe()
@@ -256,9 +260,7 @@ class TemporalEngine:
             await asyncio.sleep(clock.scaled(LOOK_SECONDS))
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Cancel a job: signal its workflow to stop the worker. A job that has not reached the remote yet does not
-        start.
-        """
+        """Cancel a job: tell its workflow to stop the worker. A job that is not on the remote yet is never started."""
         if self._loop is None or job_id not in self._jobs:
             return
         self._recalled[job_id] = reason
@@ -272,8 +274,9 @@ class TemporalEngine:
                 await self._handles[job_id].signal("stop", self._recalled[job_id])
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return the status of each job from the server; fetch remote work of jobs that have ended as rescues
-        (SC-14).
+        """Return the status of each job, as the server knows it (SC-14).
+
+        If jobs have ended, their work on the remote is fetched and kept in rescues.
         """
         assert self._loop is not None
         found: dict[str, str] = {}
@@ -301,7 +304,7 @@ class TemporalEngine:
         return found
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return the last heartbeat of each job; ``tries_usd`` is the spending of each try in US dollars."""
+        """Return the last heartbeat of each job. ``tries_usd`` in a heartbeat is the cost of each try in US dollars."""
         return dict(self._heard)
 
     def close(self) -> None:
@@ -322,7 +325,7 @@ def _cause(error: WorkflowFailureError) -> BaseException:
 
 
 def _refusal(error: WorkflowFailureError) -> str | None:
-    """Return the reason why workers refused a job; None for any other failure."""
+    """Return the reason why workers refused a job, or None for any other failure."""
     cause = _cause(error)
     return cause.message if isinstance(cause, ApplicationError) and cause.type == REFUSED else None
 
@@ -347,6 +350,6 @@ def remote_url(git: Git, name: str) -> str:
 
 
 def _write(folder: str, job: Job, **found: object) -> None:
-    """Write a job's result on behalf of its workers; this result does not count as an attempt."""
+    """Write a job's result in place of its workers. Such a result does not count as an attempt."""
     found["uncounted"] = True
     files.write_json(os.path.join(folder, RESULT), {"v": 1, "id": job.id, "fence": job.fence, **found})

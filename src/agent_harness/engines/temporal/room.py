@@ -1,8 +1,8 @@
-"""Capacity of a worker's machine for one more agent.
+"""Limit on the jobs of a worker: its machine must have enough memory and disk space for one more agent (SC-41).
 
 While a job runs and memory or disk space is short, the worker requests no further job, so that other workers get it. If
-less than half of the required memory is free for a minute, the youngest job is returned. A worker's only job is always
-accepted and never returned. SC-41.
+less than half of the required memory is free for a minute, the youngest job is returned to the pool. If a worker has no
+other job, a job is always accepted and never returned.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ SAY_SECONDS = 60.0
 
 
 class MachineRoom(CustomSlotSupplier):
-    """Job slots of one worker; the Temporal SDK requests a job only if a slot is free."""
+    """Job slots of one worker. The Temporal SDK requests a job only if a slot is free."""
 
     def __init__(self, folder: str, min_free_mb: int, most: int) -> None:
-        """Set the limits of the slots.
+        """Set the limits that apply to the slots.
 
-        ``folder`` is on the disk of the workspaces; ``min_free_mb`` is in MiB; ``most`` is the maximum number of
+        ``folder`` is on the disk of the workspaces. ``min_free_mb`` is in MiB. ``most`` is the maximum number of
         concurrent jobs.
         """
         self._folder = folder
@@ -44,21 +44,24 @@ class MachineRoom(CustomSlotSupplier):
         self._say_at = 0.0  # of the monotonic clock
 
     def shortage(self) -> str | None:
-        """Return the reason why no further agent should start on this machine; None if one may start."""
+        """Return the reason why no further agent should start on this machine, or None if an agent may start."""
         try:
             return slots.shortage(self._folder, self._memory)
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
 
     def is_scarce(self) -> bool:
-        """Return True, at most once a minute, if memory is so short that a job should be returned. Call this method
-        regularly.
+        """Return True if memory is so short that a job should be returned, but at most once a minute.
+
+        This method must be called regularly.
         """
         return self._watch.is_due(slots.free_memory(), time.monotonic() / clock.time_scale())
 
     def news(self, at_work: int) -> str | None:
-        """Return a message, at most once a minute, if a shortage prevents further jobs while ``at_work`` jobs run; else
-        None.
+        """Return a message if a shortage prevents further jobs while ``at_work`` jobs are running, but at most once a
+        minute.
+
+        Otherwise, return None.
         """
         if not at_work or (short := self.shortage()) is None:
             self._say_at = 0.0
@@ -71,7 +74,7 @@ class MachineRoom(CustomSlotSupplier):
     # ---- as the SDK asks
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
-        """Wait until a job slot is free and the machine has capacity; return the slot."""
+        """Wait until a job slot is free and the machine has enough memory and disk space, and return the slot."""
         freed = asyncio.Event()
         self._freed = asyncio.get_running_loop(), freed
         while True:
@@ -82,7 +85,7 @@ class MachineRoom(CustomSlotSupplier):
                 await asyncio.wait_for(freed.wait(), LOOK_SECONDS)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
-        """Return a job slot if one is free and the machine has capacity, otherwise None."""
+        """Return a job slot if one is free and the machine has enough memory and disk space, otherwise None."""
         with self._lock:
             if self._taken >= self._most or (self._taken and self.shortage()):
                 return None
@@ -90,10 +93,10 @@ class MachineRoom(CustomSlotSupplier):
             return SlotPermit()
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
-        """Do nothing, because a slot is counted when reserved."""
+        """Do nothing, because a slot is already counted when it is reserved."""
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
-        """Release a job slot, and wake the coroutine that waits for one."""
+        """Release a job slot, and wake the coroutine that waits for a slot."""
         with self._lock:
             self._taken -= 1
         if self._freed:

@@ -1,8 +1,9 @@
-"""``lth schedule DIR --engine URL``: slices of a long task, started by a Temporal schedule.
+"""``lth schedule DIR --engine URL``: a Temporal schedule that starts slices of a long task.
 
-The schedule's id is ``lth/HOST/DIGEST``; ``harness worker --lth DIR`` executes its slices on this machine. Two slices
-never overlap; a slice that is more than a minute late is skipped. When the task is done or needs a person, the worker
-pauses the schedule with a note. The task's own lock, lease and checkpoint remain authoritative. ``scale.md`` 9.
+The schedule's id is ``lth/HOST/DIGEST``. ``harness worker --lth DIR`` executes the slices on this machine. Two slices
+never overlap, and a slice that is more than a minute late is skipped. When the task is done or needs a person, the
+worker pauses the schedule with a note. The task's own lock, lease and checkpoint file remain authoritative. Source:
+``scale.md`` 9.
 """
 
 import asyncio
@@ -49,14 +50,14 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400}
 
 
 def schedule_id(root: str) -> str:
-    """Return the id of the Temporal schedule for the long task in a folder on this machine."""
+    """Return the id of the Temporal schedule for the long task in a folder of this machine."""
     return f"lth/{socket.gethostname()}/{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 
 def act(address: EngineAddress, root: str, options: ScheduleOptions) -> str:
-    """Create the Temporal schedule of the task in ``root``, or carry out the given verb; return lines for a person.
+    """Create the Temporal schedule of the task in ``root``, or carry out the given verb. Return lines for a person.
 
-    An existing schedule gets the new interval. Raise ``UsageError`` for an invalid interval or two verbs, and
+    If the schedule exists, its interval is changed. Raise ``UsageError`` for an invalid interval or for two verbs, and
     ``NothingEligible`` if the task has no schedule.
     """
     verbs = options.verbs
@@ -150,7 +151,7 @@ async def _listed(client: Client) -> str:
 
 
 class SliceWorker:
-    """Worker that executes slices of the given long tasks."""
+    """Worker that executes slices of the long tasks in the given folders."""
 
     def __init__(self, client: Client, roots: tuple[str, ...], say: Any) -> None:
         self._client = client
@@ -159,7 +160,7 @@ class SliceWorker:
 
     @activity.defn(name=SLICE_ACTIVITY)
     async def execute(self, head: JsonObject) -> JsonObject:
-        """Run ``lth run`` for one slice; return its exit code and the task's state afterwards."""
+        """Run ``lth run`` for one slice. Return its exit code and the state of the task afterwards."""
         root = str(head.get("root"))
         if root not in self._roots:
             raise ApplicationError(

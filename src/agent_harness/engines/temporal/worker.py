@@ -1,13 +1,13 @@
-"""Remote worker: ``harness worker`` takes jobs from a pool and executes them in its own workspaces.
+"""Worker on another machine: ``harness worker`` takes jobs from a pool and executes them in its own workspaces.
 
-    DIR/PROJECT/project/           local repository for the project; workspaces share its objects
-    DIR/PROJECT/places/w1 ...      workspaces, as on the coordinator's machine
-    DIR/PROJECT/orders/ID.TRY/     order.json, inputs, result.json, until all are on the remote
-    DIR/worker.lock                lock that allows one worker per folder
+DIR/PROJECT/project/           local repository for the project; workspaces share its objects
+DIR/PROJECT/places/w1 ...      workspaces, as on the coordinator's machine
+DIR/PROJECT/orders/ID.TRY/     order.json, inputs and result.json, until all of them are on the remote
+DIR/worker.lock                lock that allows only one worker per folder
 
-Anyone who can submit to the namespace can run code on this machine. Therefore the worker accepts only jobs whose remote
-matches ``--remote`` and whose version is the worker's own. A killed worker leaves its workspaces; the next worker in
-the folder pushes the work in them.
+Anyone who can submit to the namespace can run code on this machine. Therefore, the worker accepts only jobs whose
+remote matches ``--remote`` and whose version is the same as the worker's. After a worker is killed, the next worker in
+the folder pushes the work that is left in the workspaces.
 """
 
 import asyncio
@@ -65,17 +65,19 @@ SAVE_SECONDS = 300.0
 WRAP_UP_SECONDS = 120.0
 AGAIN_SECONDS = 10.0
 ROOM_BYTES = 512 << 20
-"""Free bytes required on the disk of the workspaces before a job begins; with less, every attempt would fail."""
+"""Number of free bytes that the disk of the workspaces must have before a job begins. With less, every attempt would
+fail.
+"""
 ROOM_SECONDS = 300.0
 PUSH_SECONDS = 30.0
-"""Seconds allowed for a push after the wrap-up time."""
+"""Number of seconds allowed for a push after the wrap-up time has ended."""
 PORTS = 20
 _SAVED = "refs/harness/saved"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerTerms:
-    """Settings of a remote worker."""
+    """Settings of a worker on another machine."""
 
     address: EngineAddress
     remotes: tuple[str, ...]  # patterns of the URLs whose jobs are taken
@@ -87,7 +89,7 @@ class WorkerTerms:
 
 
 class RemoteWorker:
-    """One ``harness worker`` process, from its start until a signal ends it."""
+    """One ``harness worker`` process, from its start until a signal stops it."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._terms = terms
@@ -102,7 +104,7 @@ class RemoteWorker:
         self._room = MachineRoom(terms.folder, terms.min_free_mb, terms.slots)
 
     async def run(self) -> int:
-        """Run the worker until a signal arrives; return 0 after a clean end.
+        """Run the worker until a signal arrives. Return 0 if it ended cleanly.
 
         Raise ``Busy`` if the folder already has a worker, and ``PreflightFailed`` if the server does not answer.
         """
@@ -128,8 +130,8 @@ class RemoteWorker:
             lock.release()
 
     def _leave(self) -> None:
-        """Start to shut down the worker; on the second call, save running jobs immediately instead of wrapping up.
-        SC-54.
+        """Begin to shut down the worker. On the second call, save running jobs immediately, without time to wrap up
+        (SC-54).
         """
         if self._leaving.is_set():
             self._say("Second signal: running jobs are saved immediately, without wrapping up.")
@@ -165,7 +167,7 @@ class RemoteWorker:
         self._say("The worker has stopped.")
 
     async def _end_hanging(self) -> None:
-        """End git transfers that outlast the wrap-up time, or that hang after the second signal. SC-54."""
+        """End git transfers that take longer than the wrap-up time, or that hang after the second signal (SC-54)."""
         told = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait({told}, timeout=clock.scaled(WRAP_UP_SECONDS + PUSH_SECONDS))
         if told.done():
@@ -193,7 +195,7 @@ class RemoteWorker:
         )
 
     async def _watch_server(self, client: Client) -> None:
-        """Print a message once a minute while the server is unreachable. SC-55."""
+        """Print a message once a minute for as long as the server cannot be reached (SC-55)."""
         while True:
             await asyncio.sleep(clock.scaled(60.0))
             try:
@@ -204,7 +206,9 @@ class RemoteWorker:
                 self._say(f"{self._terms.address.target} is unreachable; running jobs continue")
 
     async def _watch_room(self) -> None:
-        """Print once a minute why no further job is accepted; return the youngest job if memory is short. SC-41."""
+        """Print once a minute why no further job is accepted. If memory is short, return the youngest job to the pool
+        (SC-41).
+        """
         while True:
             at_work = [each for each in self._tries if not each.is_leaving]
             if told := self._room.news(len(at_work)):
@@ -219,7 +223,7 @@ class RemoteWorker:
 
     @activity.defn(name=CARRY_OUT)
     async def execute(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one try of a job; return the message that announces its result."""
+        """Run one try of a job, and return the message that announces its result."""
         info = activity.info()
         slot = self._free.get_nowait()
         task = JobTry(self._terms, head, info.attempt, slot, room=self._room, tries=self._tries)
@@ -261,10 +265,10 @@ class RemoteWorker:
     # ---- work left by a killed worker
 
     async def _put_in_order(self) -> None:
-        """Clean up after a killed worker. After a first signal, this takes at most the wrap-up time; a second signal
-        ends it.
+        """Clean up after a killed worker.
 
-        The folder stays locked until no process works in it. The next worker does the rest.
+        After a first signal, the cleanup takes at most the wrap-up time; a second signal ends it. The folder stays
+        locked until no process works in it. The next worker does what is left.
         """
         ending = asyncio.ensure_future(asyncio.to_thread(self._end_orphans))
         told = [asyncio.ensure_future(each.wait()) for each in (self._leaving, self._hurried)]
@@ -278,7 +282,7 @@ class RemoteWorker:
         await ending
 
     def _end_orphans(self) -> None:
-        """Push work that a killed worker left to the remote, for the coordinator; end the killed worker's jobs."""
+        """End the jobs of a killed worker, and push the work that it left to the remote, for the coordinator."""
         for name in sorted(os.listdir(self._terms.folder)):
             root = os.path.join(self._terms.folder, name)
             told = files.read_json_if_any(os.path.join(root, "remote.json"))
@@ -324,7 +328,7 @@ class RemoteWorker:
 
 
 class JobTry:
-    """One try of a job, executed in its own thread."""
+    """One try of a job, which is executed in its own thread."""
 
     def __init__(
         self,
@@ -336,7 +340,7 @@ class JobTry:
         room: MachineRoom,
         tries: Mapping["JobTry", None],
     ) -> None:
-        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in starting order."""
+        """Prepare a try of a job. ``tries`` contains all running tries of the worker, in the order of their start."""
         self.id = str(head.get("id"))
         self.slot = slot
         self.is_leaving = False
@@ -358,24 +362,28 @@ class JobTry:
         self._leave_by = float("inf")  # of the monotonic clock
 
     def recall(self) -> None:
-        """Tell the job's local workers to wrap up and report their work."""
+        """Tell the job's processes on this machine to wrap up and report their work."""
         self._recalled = True
 
     def leave(self, why: str) -> None:
-        """Save the work and return the job to the pool for another worker; ``why`` is the reason on this machine."""
+        """Save the work and return the job to the pool, so that another worker can take it. ``why`` is the reason on
+        this machine.
+        """
         if not self.is_leaving:
             self._why = why
             self._leave_by = time.monotonic() + clock.scaled(WRAP_UP_SECONDS)
         self.is_leaving = self._recalled = True
 
     def hurry(self) -> None:
-        """End the job's processes immediately, without waiting for an unreachable remote."""
+        """End the job's processes immediately. An unreachable remote does not delay this."""
         self._hurried.set()
         if self._job is not None:
             process.end_orphans(files.read_json_if_any(Workspace(self._job.workspace).record).get("process") or {})
 
     def told(self) -> JsonObject:
-        """Return the heartbeat of a try, at most about one kilobyte, including rate limits that others may wait for."""
+        """Return the heartbeat of a try, at most about one kilobyte. It includes rate limits that other workers may
+        wait for.
+        """
         found: JsonObject = {"phase": "setup", "slot": self.slot, "host": socket.gethostname()}
         for each in _told_by(self._job) if self._job is not None else ():
             last = [str(line)[:100] for line in (each.get("last") or [])[-2:]]
@@ -385,9 +393,10 @@ class JobTry:
         return found | {"limits": [each | {"said": ""} for each in limits.news_of(self._began)[:2]]}
 
     def work(self, ports: PortBlocks) -> JsonObject:
-        """Run the try; return the message that announces its result.
+        """Run the try, and return the message that announces its result.
 
-        Raise ``JobRefused`` for a job that this worker must not run, and ``HarnessError`` if the job is returned.
+        Raise ``JobRefused`` if this worker must not run the job, and ``HarnessError`` if the job is returned to the
+        pool.
         """
         self._refuse_foreign()
         project = str(self._head["project"])
@@ -425,9 +434,9 @@ class JobTry:
         return head
 
     def _wait_for_room(self) -> None:
-        """Wait while the disk is full; return the job to the pool after five minutes, or when the job is stopped.
+        """Wait while the disk is full. After five minutes, or when the job is stopped, return the job to the pool.
 
-        If another job runs and the machine lacks capacity, the new job is returned immediately.
+        If another job is running and the machine lacks memory or disk space, the new job is returned immediately.
         """
         is_beside = [*self._tries, self][0] is not self
         if is_beside and (short := self._room.shortage()):
@@ -445,7 +454,7 @@ class JobTry:
         self._waits = False
 
     def _is_over(self) -> bool:
-        """Return True if the job must stop; also save its work every few minutes. This method is called twice a
+        """Return True if the job must stop, and save its work every few minutes. This method is called twice a
         second.
         """
         if time.monotonic() > self._save_at and not (self._saving and self._saving.is_alive()):
@@ -465,7 +474,7 @@ class JobTry:
             raise JobRefused("the job contains no valid project id")
 
     def _save(self) -> None:
-        """Take a snapshot of the work; push the snapshot in a thread, so that an unreachable remote does not delay a
+        """Take a snapshot of the work and push it in a thread. An unreachable remote therefore does not delay a
         stop.
         """
         job, bundles = self._job, self._bundles
@@ -491,9 +500,9 @@ class JobTry:
         self._saving.start()
 
     def _save_left(self) -> None:
-        """Push the work in the workspace and the try's spending, after the job's processes have ended.
+        """Push the work in the workspace and the try's cost, after the job's processes have ended.
 
-        Print a message for each part that could not be pushed.
+        A message is printed for each part that could not be pushed.
         """
         job, bundles = self._job, self._bundles
         assert job is not None and bundles is not None
@@ -514,9 +523,10 @@ class JobTry:
             self._terms.say(f"{job.id}: not saved: {error}")
 
     def _pushed(self, act: Callable[[], Any]) -> Any:
-        """Return the result of ``act``; retry while the remote is unreachable. Heartbeats continue meanwhile.
+        """Call ``act`` until the remote can be reached, and return its result. Heartbeats continue meanwhile.
 
-        When the job is returned, retries end with the wrap-up time; the next worker in the folder pushes the rest.
+        If the job is being returned to the pool, retries end with the wrap-up time. The next worker in the folder
+        pushes what is left.
         """
         for _ in range(360):
             try:
@@ -530,7 +540,7 @@ class JobTry:
 
 
 def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
-    """Remove the local refs and files of a try whose result is completely on the remote. SC-57."""
+    """Remove the local refs and files of a try whose result is on the remote with all its parts (SC-57)."""
     shutil.rmtree(folder, ignore_errors=True)
     work = job.refs.candidate(job.name, job.fence)
     for ref in {*kept, work, f"{_SAVED}/{job.name}", *git.refs_below(f"{JOBS}/")}:
@@ -539,7 +549,7 @@ def _forget(git: Git, job: Job, folder: str, kept: list[str]) -> None:
 
 
 def _told_by(job: Job) -> list[JsonObject]:
-    """Return the progress reports of a job's running session."""
+    """Return the progress reports of the session that runs for a job."""
     workspaces_of = (
         job.inputs.get("counts"),
         trusted_state.existing(os.path.join(job.workspace, ".git"), job.workspace),
@@ -548,8 +558,9 @@ def _told_by(job: Job) -> list[JsonObject]:
 
 
 def _spent(job: Job, folder: str) -> float:
-    """Return a try's spending so far in US dollars: the higher of its result and the amount recorded before each
-    call.
+    """Return the cost of a try so far, in US dollars.
+
+    This is the higher of two amounts: the cost in the try's result, and the amount that was recorded before each call.
     """
     told = files.read_json_if_any(os.path.join(folder, RESULT)).get("cost_usd")
     inputs = job.inputs.get("parallel")
@@ -567,14 +578,14 @@ def _is_proven(folder: str) -> bool:
 
 
 def _continued(git: Git, job: Job, saved: str) -> Job:
-    """Return the job with the previous try's saved work as its starting point. SC-52."""
+    """Return the job changed so that it starts from the work that the previous try saved (SC-52)."""
     nothing: JsonObject = {}
     inputs = {"told": nothing, **job.inputs, "seed": git.tree_of(saved)}
     return replace(job, inputs=inputs)
 
 
 def _stand_in(folder: str) -> Git:
-    """Return the local repository for the project; create it if needed."""
+    """Return the local repository for the project. If there is none, create it."""
     if not os.path.isdir(os.path.join(folder, ".git")):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         made = process.run(
@@ -586,7 +597,7 @@ def _stand_in(folder: str) -> Git:
 
 
 def serve(terms: WorkerTerms) -> int:
-    """Run a remote worker in this process until a signal ends it; return its exit code."""
+    """Run a worker for other machines' jobs in this process until a signal ends it. Return its exit code."""
     logging.getLogger(
         "temporalio.activity"
     ).disabled = True  # it would print a traceback for errors that are reported in a line

@@ -1,4 +1,4 @@
-"""Temporal workflow of a job: one activity, retried if its worker is lost, and a signal that stops the job.
+"""Temporal workflow of a job: one activity, which is retried if its worker is lost, and a signal that stops the job.
 
 Temporal replays this code from histories, so code under an existing name must never change (SC-58). This module imports
 nothing from the harness.
@@ -22,7 +22,9 @@ class JobWorkflow:
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run the job's activity; return the message that announces the result, which contains only ids and refs."""
+        """Run the job's activity, and return the message that announces the result. The message contains only ids and
+        refs.
+        """
         if self._why:
             return {"status": "stopped", "why": self._why}
         beat = float(head["heartbeat_seconds"])
@@ -64,13 +66,14 @@ class JobWorkflow:
 
 @workflow.defn(name="harness.Slice.v1")
 class SliceWorkflow:
-    """Workflow of one slice of a long task. A crashed slice is not retried; the next scheduled slice finds its lease
-    expired.
+    """Workflow of one slice of a long task.
+
+    A slice that crashed is not retried. The next scheduled slice finds that the lease has expired.
     """
 
     @workflow.run
     async def run(self, head: dict[str, Any]) -> dict[str, Any]:
-        """Run one slice; return its exit code and the task's state."""
+        """Run one slice, and return its exit code and the state of the task."""
         found: dict[str, Any] = await workflow.execute_activity(
             "harness.lth_slice.v1",
             head,

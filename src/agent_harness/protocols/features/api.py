@@ -1,9 +1,10 @@
 """Public API of feature projects, for the commands, the MCP server and the demonstration.
 
-``FeatureProject`` has one method per command, which returns plain values for ``--json``. The module functions read
-without the lock; only ``rescue`` may also write. Importing this module loads only what ``harness status`` needs, and
-each method imports the rest. Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and ``add_features``
-start an agent. A user's decision is a small commit or a change of state under the lock. Source: features.md section D.
+``FeatureProject`` has one method per command; each method returns plain values for ``--json``. The module functions do
+not take the project lock, and only ``rescue`` may write. Importing this module loads only what ``harness status``
+needs; each method imports the rest. Progress messages go to ``say``. Only ``init``, ``run``, ``cleanup`` and
+``add_features`` start an agent. A user's decision is a small commit or a change of the state files under the lock.
+Source: features.md section D.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ ABORT_WARNING = "Are you sure? This will:\n- Stop all operations\n- Keep git com
 
 
 def _silent(_line: str) -> None:
-    """Discard a progress message."""
+    """Discard a progress message, for callers that print no progress."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> FeatureLayout:
-    """Return the feature project at or above the working directory.
+    """Return the feature project in the working directory or in the nearest folder above it.
 
-    Raise ``NotAProject`` with the message ``missing`` and the given hint if there is no feature project.
+    If there is no feature project, raise ``NotAProject`` with the message ``missing`` and the given hint.
     """
     found = root.find()
     if found is None or found.kind != "features":
@@ -77,7 +78,9 @@ def find(missing: str = NO_PROJECT, hint: str = "harness init --spec FILE") -> F
 
 
 def layout_of(folder: str | Path) -> FeatureLayout:
-    """Return the file paths of the project in ``folder``; parse the settings file only if it contains ``paths:``."""
+    """Return the file paths of the project in ``folder``. The settings file is parsed only if it contains
+    ``paths:``.
+    """
     layout = FeatureLayout(folder)
     try:
         with open(layout.settings, "rb") as file:
@@ -91,14 +94,14 @@ def layout_of(folder: str | Path) -> FeatureLayout:
 
 
 def settings(folder: str | Path) -> Config:
-    """Return a project's settings, each with its source; raise ``ConfigurationError`` if a setting is invalid."""
+    """Return a project's settings, each with its source. Raise ``ConfigurationError`` if a setting is invalid."""
     from agent_harness.protocols.features.config import load
 
     return load(folder)
 
 
 def status(layout: FeatureLayout) -> JsonObject:
-    """Return the project's progress, read from its state files; raise ``StateDamaged`` for a malformed file."""
+    """Return the project's progress, read from its state files. Raise ``StateDamaged`` if a state file is malformed."""
     from agent_harness.protocols.features import status as features_status
 
     try:
@@ -114,7 +117,7 @@ def _read_yaml(path: str) -> JsonObject:
 
 
 def reader(layout: FeatureLayout) -> ProjectReader:
-    """Return a reader that loads the project, as often as needed, into the view that all kinds of project share."""
+    """Return a reader that can load the project repeatedly, each time as the view that all kinds of project use."""
     from agent_harness.protocols.features.reader import FeatureSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -122,28 +125,28 @@ def reader(layout: FeatureLayout) -> ProjectReader:
 
 
 def lines(found: Mapping[str, Any], *, everything: bool = False) -> list[str]:
-    """Return the result of ``status`` as output lines for a terminal."""
+    """Return output lines for a terminal that show a result of ``status``."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.lines(found, everything=everything)
 
 
 def glance(found: Mapping[str, Any]) -> str:
-    """Return the result of ``status`` as one short line."""
+    """Return one short line that shows a result of ``status``."""
     from agent_harness.protocols.features import status as features_status
 
     return features_status.glance(found)
 
 
 def version() -> JsonObject:
-    """Return the harness version and the state schema version, outside any project (UAH-068)."""
+    """Return the harness version and the current version of the state schema, without reading a project (UAH-068)."""
     from agent_harness.protocols.features import migrations
 
     return migrations.version(None)
 
 
 def problems(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the checks that a session makes before it starts, passed and failed, for the project in ``folder``.
+    """Yield the result of each check that a session makes before it starts, for the project in ``folder``.
 
     Nothing in the project is changed.
     """
@@ -153,8 +156,9 @@ def problems(folder: Path) -> Iterator[ProjectCheck]:
 
 
 def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
-    """Run ``harness rescue`` ``list``, ``show``, ``restore`` or ``prune`` on rolled-back work that private git refs
-    keep.
+    """Run ``harness rescue`` with the verb ``list``, ``show``, ``restore`` or ``prune``.
+
+    The command handles rolled-back work, which is kept in private git refs.
     """
     import os
 
@@ -175,11 +179,11 @@ def rescue(layout: FeatureLayout, verb: str, **given: Any) -> JsonObject:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added to a project, so that it can be removed; change nothing.
+    """Return everything that the harness added to a project, so that the caller can remove it. Nothing is changed.
 
-    The result has ``files`` (files that people wrote come last), the lines added to ``.git/info/exclude`` and
-    ``.gitignore``, the ``place`` file that points to the project's state folder, and the ``lock``. Raise ``Busy`` or
-    ``Refused`` while a session is running.
+    In ``files``, the files that people wrote come last. The result also contains the lines added to
+    ``.git/info/exclude`` and ``.gitignore``, the ``place`` file that points to the project's state folder, and the
+    ``lock``. Raise ``Busy`` or ``Refused`` while a session is running.
     """
     from agent_harness.protocols.features.planning import adoption
 
@@ -190,8 +194,9 @@ def traces(folder: str) -> JsonObject:
 
 
 def issues_of(repository: str, *, labels: Sequence[str] = (), closed: bool = False, say: Say) -> list[JsonObject]:
-    """Return the issues of a GitHub repository, fetched with the client of the issue mirror; see
-    ``GitHubTracker.rows``.
+    """Return the issues of a GitHub repository, fetched with the same client as the issue mirror uses.
+
+    See ``GitHubTracker.rows``.
     """
     import os
 
@@ -213,8 +218,8 @@ def log_query(
 ) -> JsonObject:
     """Return the newest ``limit`` log rows that contain every word of ``text``, oldest first.
 
-    ``more`` is set if older rows match too. ``fields`` may be ``session``, ``feature``, ``item``, ``level`` and
-    ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
+    ``more`` in the result is true if older rows match too. ``fields`` may contain ``session``, ``feature``, ``item``,
+    ``level`` and ``types``. Raise ``UsageError`` if ``since`` or ``until`` is not a valid time.
     """
     from agent_harness.protocols.features import logs
     from agent_harness.session.log_rows import wanted_of
@@ -223,14 +228,14 @@ def log_query(
 
 
 def log_lines(found: Mapping[str, Any], *, utc: bool = False) -> list[str]:
-    """Return the result of ``log_query`` as text, one line per row, with times in local time or UTC."""
+    """Return the rows found by ``log_query`` as text, one line per row, with times in local time or UTC."""
     from agent_harness.protocols.features import logs
 
     return [logs.line(row, utc=utc) for row in found["rows"]]
 
 
 def followed(layout: FeatureLayout) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` prints: only the run messages in ``run.log``."""
+    """Return the logs that ``harness log --follow`` prints. This is only ``run.log``, with the messages of runs."""
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
 
@@ -238,9 +243,10 @@ def followed(layout: FeatureLayout) -> list[FollowedLog]:
 
 
 def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: str | None = None) -> str | None:
-    """Return the transcript path of the last session on the feature ``item``, or None; a running session comes first.
+    """Return the path of the transcript of a session on the feature ``item``, or None.
 
-    With several agents, ``workspace`` is the folder in which that session works. A path outside the project is refused.
+    The session is the one that is running now, or else the feature's last session. With several agents, ``workspace``
+    is the folder in which the session works. A path outside the project is refused.
     """
     if workspace is not None:
         from agent_harness.protocols.features.reader import transcript_in
@@ -254,9 +260,9 @@ def transcript(layout: FeatureLayout, view: ProjectView, item: str, workspace: s
 
 
 def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None) -> list[JsonObject]:
-    """Return summaries of the last sessions, or of one session, oldest first.
+    """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
 
-    Each summary has the session's result, cost, decisions, files, commands and problems.
+    Each summary contains the session's result, cost, decisions, files, commands and problems.
     """
     from agent_harness.protocols.features import logs
 
@@ -264,7 +270,7 @@ def log_sessions(layout: FeatureLayout, *, last: int, session: int | None = None
 
 
 def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the result of ``log_sessions`` as output lines for a terminal."""
+    """Return output lines for a terminal that show the result of ``log_sessions``."""
     from agent_harness.protocols.features import logs
 
     return [line for each in found for line in logs.summary_lines(each)]
@@ -274,7 +280,7 @@ def log_summary_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 class FeatureProject:
-    """Feature project on disk, with one method per command."""
+    """Feature project in a folder, with one method per command."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -282,9 +288,10 @@ class FeatureProject:
 
     @classmethod
     def open(cls, folder: Path, *, say: Say = _silent, by: str | None = None) -> FeatureProject:
-        """Return the feature project in ``folder``; raise ``ConfigurationError`` if its settings are invalid.
+        """Return the feature project in ``folder``. Raise ``ConfigurationError`` if its settings are invalid.
 
-        ``by`` is the interface through which the user acts, such as the browser page; every event then records it.
+        ``by`` is the interface that the user acts through, such as the browser page; every event then records this
+        interface.
         """
         from agent_harness.protocols.features.project import Project
 
@@ -295,7 +302,7 @@ class FeatureProject:
 
     @classmethod
     def init(cls, folder: Path, spec: Path, *, agents: Sequence[str] = (), say: Say = _silent) -> JsonObject:
-        """Plan a new feature project: run the initializer session, check its result, let the agent fix it once, and
+        """Plan a new feature project: run the initializer session, check the plan, let the agent fix the plan once, and
         commit.
         """
         from agent_harness.protocols.features.planning import initializer
@@ -304,8 +311,9 @@ class FeatureProject:
 
     @classmethod
     def adopt(cls, folder: Path, *, allow_failing: bool = False, say: Say = _silent) -> JsonObject:
-        """Turn a repository that has code and tests into a feature project, without starting an agent. See
-        ``adoption.adopt``.
+        """Turn a repository that has code and tests into a feature project, without starting an agent.
+
+        See ``adoption.adopt``.
         """
         from agent_harness.protocols.features.planning import adoption
 
@@ -333,10 +341,10 @@ class FeatureProject:
     ) -> JsonObject:
         """Run sessions on the project's features; see ``sessions.run.Runs.run``.
 
-        In a fresh clone, the state that git does not contain is created first. With ``workers``, that many agents work
-        concurrently, each in its own workspace, and the result has a different structure. Their work is merged to
-        ``branch``, by default the checked-out branch. ``engine_factory`` creates the engine that runs the workers.
-        Without ``workers``, the run first merges proven work of an earlier parallel run that was killed.
+        In a fresh clone, state files that are not in git are created first. If ``workers`` is set, that many agents
+        work concurrently, each in its own workspace, and the result has a different structure. Their work is merged
+        into ``branch``, by default the checked-out branch. ``engine_factory`` creates the engine that runs the workers.
+        If ``workers`` is not set, the run first merges proven work that an earlier, killed parallel run left.
         """
         from agent_harness.kernel import files
         from agent_harness.protocols.features.people import takeover
@@ -371,12 +379,12 @@ class FeatureProject:
 
     @property
     def workers(self) -> int | None:
-        """Number of concurrent agents in the settings; ``None`` if it is 1."""
+        """Number of agents that the settings let work concurrently; ``None`` if the number is 1."""
         found = self._project.config.parallel.workers
         return found if found > 1 else None
 
     def cleanup(self, *, agents: Sequence[str] = (), policy: RefusalPolicy | None = None) -> JsonObject:
-        """Run one cleanup session immediately (UAH-055)."""
+        """Run one cleanup session now (UAH-055)."""
         from agent_harness.protocols.features.sessions.run import Runs
 
         return Runs(self._project).clean_up(agents=agents, policy=policy)
@@ -390,10 +398,10 @@ class FeatureProject:
         max_sessions: int | None = None,
         engine_factory: EngineFactory | None = None,
     ) -> JsonObject:
-        """Return what the next session would work on, without changing anything on disk (UAH-048, UAH-049).
+        """Return a description of what the next session would work on. Nothing on disk is changed (UAH-048, UAH-049).
 
-        With ``workers``, return each worker's first feature with the reason (``parallel``), and the same text as
-        ``lines``. The engine of ``engine_factory`` is not contacted.
+        With ``workers``, return the first feature of each worker with the reason (``parallel``), and the same
+        information as text (``lines``). The engine that ``engine_factory`` creates is not contacted.
         """
         if workers:
             from agent_harness.protocols.features.parallel import run
@@ -410,9 +418,7 @@ class FeatureProject:
         return inspection.preview(self._project, feature_id)
 
     def now(self) -> list[str]:
-        """Return the current activity of each running session as one line. This method may be called from any
-        thread.
-        """
+        """Return one line per running session that says what the session is doing. Any thread may call this method."""
         import os
 
         from agent_harness.session import now
@@ -421,7 +427,7 @@ class FeatureProject:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader that loads the project's current view as often as needed."""
+        """Return a reader that can load the project's current view repeatedly."""
         return reader(self.layout)
 
     @property
@@ -430,13 +436,13 @@ class FeatureProject:
         return self._project.config.report.after_run
 
     def next_command(self) -> str:
-        """Return the one command that the user should type next."""
+        """Return the one command that the user should run next."""
         from agent_harness.protocols.features import status as features_status
 
         return features_status.next_command(status(self.layout))
 
     def keep_said(self, text: str) -> None:
-        """Append a progress message of a run to ``logs/run.log``."""
+        """Append a run's progress message to ``logs/run.log``."""
         from agent_harness.session import now
 
         now.keep_said(self._project.layout.log("run.log"), text)
@@ -444,21 +450,19 @@ class FeatureProject:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def verify(self, feature_id: int) -> JsonObject:
-        """Run one feature's tests in a clean checkout of the work tree, without changing the feature's status
-        (UAH-051).
-        """
+        """Run one feature's tests in a clean copy of the work tree. The feature's status does not change (UAH-051)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify(self._project, feature_id)
 
     def verify_all(self) -> JsonObject:
-        """Run the whole test suite on the work tree and report the results per feature, without changing any status."""
+        """Run the whole test suite on the work tree and report the results per feature. No feature's status changes."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.verify_all(self._project)
 
     def health(self) -> JsonObject:
-        """Measure the features, tests, lint result and file sizes of the project now (UAH-052)."""
+        """Measure the project's features, tests, lint result and file sizes (UAH-052)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.measure(self._project)
@@ -472,7 +476,7 @@ class FeatureProject:
     # -- decisions of a person -----------------------------------------------------------------------------------------
 
     def pause(self, reason: str | None = None) -> JsonObject:
-        """Prevent new sessions from starting; a running session stops after its current operation (UAH-056,
+        """Prevent new sessions from starting. A running session stops after its current operation (UAH-056,
         UAH-057).
         """
         from agent_harness.protocols.features.sessions import locking
@@ -480,7 +484,7 @@ class FeatureProject:
         return locking.pause(self._project, reason)
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return access to the project's parallel runs, for commands that show or change them."""
+        """Return an object through which commands show or change the project's parallel runs."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -498,8 +502,8 @@ class FeatureProject:
         )
 
     def _unpushed(self) -> JsonObject | None:
-        """Return the workers and branch of a finished parallel run whose merged commits were not pushed yet, or
-        None.
+        """Return the workers and branch of a finished parallel run whose merged commits are not yet pushed; None if
+        there is none.
         """
         import os
 
@@ -509,7 +513,7 @@ class FeatureProject:
         return {"workers": found, "branch": None} if found else None
 
     def _left(self) -> LeftRun:
-        """Return the workers, branch, claims and rejected changes of a parallel run that was killed."""
+        """Return the workers, branch, assigned features and rejected changes that a killed parallel run left."""
         from agent_harness.parallel.rebuild import LeftRun
         from agent_harness.protocols.features.parallel.project_port import sent_back
         from agent_harness.protocols.features.store import jobs_of_run
@@ -527,9 +531,9 @@ class FeatureProject:
         feature_id: int | None = None,
         shown: AskedQuestion | None = None,
     ) -> JsonObject:
-        """End a pause and answer the stored question, by default the first one (UAH-058, C12, C39).
+        """End a pause and answer a stored question, by default the first question (UAH-058, C12, C39).
 
-        ``feature_id`` selects the question about a feature. After an abort, the project is initialised anew. Raise
+        ``feature_id`` selects the question about that feature. After an abort, the project is initialised again. Raise
         ``Superseded`` if the stored question is no longer the question that was ``shown`` to the user.
         """
         owner.refuse_agents(self._project.layout.root, "harness resume")
@@ -541,7 +545,7 @@ class FeatureProject:
             return answers.resume(self._project, choose, budget_usd=budget_usd, feature_id=feature_id, shown=shown)
 
     def skip(self, feature_id: int, reason: str | None = None, *, undo: bool = False) -> JsonObject:
-        """Exclude a feature from the work of later sessions, or include it again with ``undo`` (UAH-059, C53)."""
+        """Exclude a feature from later sessions; with ``undo``, include the feature again (UAH-059, C53)."""
         owner.refuse_agents(self._project.layout.root, "harness skip")
         from agent_harness.protocols.features import overrides
 
@@ -551,7 +555,7 @@ class FeatureProject:
             return overrides.skip(self._project, feature_id, reason)
 
     def accepted(self, what: str) -> str:
-        """Return a description of the work that ``3``, ``#3``, ``S8`` or an undo commit refers to.
+        """Return a description of the accepted work that ``what`` refers to: ``3``, ``#3``, ``S8`` or an undo commit.
 
         Raise ``UsageError`` if there is no such work.
         """
@@ -560,9 +564,9 @@ class FeatureProject:
         return undo.asked(self._project, what)
 
     def undo(self, what: str, *, dry_run: bool = False) -> JsonObject:
-        """Undo an accepted feature with one new commit, or restore an undone feature; see ``people/undo.py``.
+        """Undo an accepted feature with one new commit, or restore a feature that was undone; see ``people/undo.py``.
 
-        An earlier undo that was interrupted is completed first.
+        An earlier, interrupted undo is completed first.
         """
         owner.refuse_agents(self._project.layout.root, "harness undo")
         from agent_harness.protocols.features.people import undo
@@ -573,7 +577,7 @@ class FeatureProject:
             return answer or undo.undo(self._project, what, dry_run=dry_run)
 
     def override(self, feature_id: int, *, passes: bool) -> JsonObject:
-        """Mark a feature as passing or failing by a decision that the user has confirmed (UAH-060, UAH-061, C65)."""
+        """Mark a feature as passing or failing, as the user has decided and confirmed (UAH-060, UAH-061, C65)."""
         owner.refuse_agents(self._project.layout.root, "harness override")
         from agent_harness.protocols.features import overrides
 
@@ -581,7 +585,7 @@ class FeatureProject:
             return overrides.override(self._project, feature_id, passes=passes)
 
     def manual_verify(self, feature_id: int, ask: Ask) -> JsonObject:
-        """Run a feature's tests for the user and record the user's answer (UAH-062, UAH-063)."""
+        """Run a feature's tests, ask the user for a verdict, and record the answer (UAH-062, UAH-063)."""
         owner.refuse_agents(self._project.layout.root, "harness manual-verify")
         from agent_harness.protocols.features.people import inspection
 
@@ -589,7 +593,7 @@ class FeatureProject:
             return inspection.manual_verify(self._project, feature_id, ask)
 
     def handoff(self) -> JsonObject:
-        """Hand the project over to the user: no session starts until ``harness hand-back`` (UAH-064)."""
+        """Hand the project over to the user, so that no session starts until ``harness hand-back`` (UAH-064)."""
         owner.refuse_agents(self._project.layout.root, "harness take-over")
         from agent_harness.protocols.features.people import takeover
 
@@ -597,7 +601,9 @@ class FeatureProject:
             return takeover.handoff(self._project)
 
     def takeback(self, ask: Ask) -> JsonObject:
-        """Return the project from the user to the harness and inspect the user's changes (UAH-065, UAH-066)."""
+        """Give the project back to the harness after the user has worked on it, and inspect the user's changes
+        (UAH-065, UAH-066).
+        """
         owner.refuse_agents(self._project.layout.root, "harness hand-back")
         from agent_harness.protocols.features.people import takeover
 
@@ -605,14 +611,16 @@ class FeatureProject:
             return takeover.takeback(self._project, ask)
 
     def abort(self) -> JsonObject:
-        """End all work and move the project's state aside; the user has already confirmed this (UAH-067, C39)."""
+        """End all work and move the project's state to another folder. The user has already confirmed the abort
+        (UAH-067, C39).
+        """
         owner.refuse_agents(self._project.layout.root, "harness abort")
         from agent_harness.protocols.features.people import takeover
 
         return takeover.abort(self._project)
 
     def add_feature(self, description: str, **given: Any) -> JsonObject:
-        """Add one feature with a test stub, and commit both (UAH-071); see ``add_features.add``."""
+        """Add one feature and a test stub for it, and commit both (UAH-071); see ``add_features.add``."""
         from agent_harness.protocols.features.planning import add_features
 
         with self._finalized():
@@ -626,7 +634,7 @@ class FeatureProject:
             return add_features.add_all(self._project, features)
 
     def sources(self) -> dict[str, int]:
-        """Return a mapping from import source to feature id, for the features that record a source."""
+        """Return the feature ids by import source, for the features that record a source."""
         from agent_harness.protocols.features.planning import add_features
 
         return add_features.by_source(self._project.store.features())
@@ -638,7 +646,7 @@ class FeatureProject:
         return add_features.extend(self._project, spec, agents=agents)
 
     def migrate(self, *, backup: bool = True) -> JsonObject:
-        """Migrate state of an older schema version to the current version (UAH-069, UAH-070)."""
+        """Migrate the project's state from an older schema version to the current version (UAH-069, UAH-070)."""
         from agent_harness.protocols.features import migrations
         from agent_harness.protocols.features.sessions.locking import locked
 
@@ -647,7 +655,7 @@ class FeatureProject:
             return migrations.migrate(self._project, backup=backup)
 
     def maintain(self) -> JsonObject:
-        """Monitor a complete project until `harness end-maintenance` is called (UAH-485)."""
+        """Monitor a complete project until the user runs `harness end-maintenance` (UAH-485)."""
         from agent_harness.protocols.features.people import inspection
 
         return inspection.maintain(self._project)

@@ -1,6 +1,6 @@
 """Pure functions on the costs of sessions: the record in costs.yaml, and the remaining budgets.
 
-The record is written in the JSON subset of YAML: people and YAML tools can read it, and ``status`` needs no YAML
+The record is written in the JSON subset of YAML. People and YAML tools can read the file, and ``status`` needs no YAML
 library. Source: features.md section V, C17, C27, UAH-133..136.
 """
 
@@ -13,7 +13,7 @@ from agent_harness.protocols.features.records import CostRecord, amount, json_ob
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """Tokens and dollars that one session used."""
+    """Tokens and US dollars that one session used."""
 
     session: int
     started: str
@@ -56,7 +56,9 @@ class Budgets:
 
 
 def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord:
-    """Return the cost record with one more session added; unknown members are kept. Each session is counted once."""
+    """Return the cost record with one more session added. Unknown members are kept, and each session is counted
+    once.
+    """
     before = costs.cumulative
     tokens = json_object(before.get("total_tokens")) or {}
     cumulative = {
@@ -88,8 +90,9 @@ def add_session(costs: CostRecord, spent: Spent, budgets: Budgets) -> CostRecord
 
 
 def add_later(costs: CostRecord, feature_id: int, dollars: float) -> CostRecord:
-    """Return the cost record with a later cost of a session that is already counted; the session count stays the
-    same.
+    """Return the cost record with a cost added that became known after its session was counted.
+
+    The number of sessions stays the same.
     """
     spent = Spent(session=0, started="", feature_id=feature_id, cost_usd=dollars)
     more = {"total_cost_usd": _cents(costs.total_usd + dollars), "by_feature": _by_feature(costs, spent, sessions=0)}
@@ -108,8 +111,9 @@ def of_feature(costs: CostRecord, feature_id: int) -> float:
 
 
 def available(costs: CostRecord, budgets: Budgets, feature_id: int | None) -> float:
-    """Return the dollars that the next session may spend: the smallest rest of session, feature and project budget
-    (C27).
+    """Return the dollars that the next session may spend (C27).
+
+    This is the smallest remainder of the session, feature and project budgets, but at least 0.
     """
     left = [budgets.per_session, budgets.total - counted(costs)]
     if feature_id is not None:

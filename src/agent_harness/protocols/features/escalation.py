@@ -1,7 +1,7 @@
-"""Selection of the question that a session's result raises for the user; ``questions.py`` has the question texts.
+"""Selection of the question that the user is asked after a session; ``questions.py`` has the texts of the questions.
 
-After a session that broke tests is rolled back, these tests run once more. If they pass, their features stay accepted.
-If they still fail (the session changed something outside the repository), their features are reopened and fixed first.
+If a session broke tests and was rolled back, these tests run once more. If they pass, their features stay accepted. If
+they still fail, the session changed something outside the repository; their features are reopened and fixed first.
 Source: features.md section T, UAH-394, UAH-402, UAH-457, UAH-458, C10, C15, C27, C35.
 """
 
@@ -21,9 +21,9 @@ from agent_harness.protocols.features.verdict.judge import Judge
 def question_after(
     project: Project, state: SessionState, feature_id: int | None, result: Result | None
 ) -> Question | None:
-    """Return the question to ask about a feature, or ``None``; ``result`` is the session that just ended.
+    """Return the question to ask about a feature, or ``None``. ``result`` is the result of the session that just ended.
 
-    A question that stops the runs takes precedence over a question that does not.
+    A question that stops the runs takes precedence over any other question.
     """
     asked = None if feature_id is None else _stopping(project, state, feature_id, result)
     offered = _offered(project, result) if result is not None else None
@@ -56,7 +56,9 @@ def _stopping(project: Project, state: SessionState, feature_id: int, result: Re
 
 
 def _offered(project: Project, result: Result) -> Question | None:
-    """Return the question about a rejected session; if it is not answered, the next session tries again (E2, E3)."""
+    """Return the question about a rejected session. If the user does not answer, the next session tries again (E2,
+    E3).
+    """
     if result.regressions:
         return question(project, result)
     if not result.rejected_as or result.feature_id is None:
@@ -67,8 +69,9 @@ def _offered(project: Project, result: Result) -> Question | None:
 
 
 def about_size(project: Project) -> Question | None:
-    """Store a question about the first open feature with more steps than recommended, unless another question waits
-    (E10).
+    """Store a question about the first open feature that has more steps than recommended (E10).
+
+    Store nothing if another question waits for an answer.
     """
     state = project.store.state()
     waiting = state.question
@@ -93,7 +96,7 @@ def about_size(project: Project) -> Question | None:
 
 
 def offer_split(project: Project) -> Question | None:
-    """Store the question about a large feature and print it, after features were planned or added."""
+    """After features were planned or added, store the question about a large feature and print it."""
     asked = about_size(project)
     if asked:
         project.say(questions.text(asked))
@@ -101,7 +104,7 @@ def offer_split(project: Project) -> Question | None:
 
 
 def after_preflight(project: Project, failed: PreflightFailed) -> None:
-    """Store a question if reset.sh could not restore the environment before the session (E6)."""
+    """Store a question if reset.sh could not restore the environment before the session started (E6)."""
     if failed.data.get("resets"):
         told = "Could not recover clean state. Manual intervention needed."
         questions.store(project, questions.question("environment", told))
@@ -113,9 +116,9 @@ NAMED = 10  # failing tests that are named to the person
 
 
 def look_again(project: Project, judge: Judge, result: Result) -> Result:
-    """Run the broken tests again after the rollback; reopen the features that still fail, to be fixed first (C10).
+    """Run the broken tests again after the rollback, and reopen the features whose tests still fail (C10).
 
-    Return the result with these features added.
+    Reopened features are fixed first. Return the result with the reopened features added.
     """
     if not result.regressions or not result.broken_features:
         return result
@@ -135,8 +138,8 @@ def look_again(project: Project, judge: Judge, result: Result) -> Result:
 
 
 def question(project: Project, result: Result) -> Question:
-    """Return question E3 about broken tests, or the question of UAH-402 if open features depend on the broken
-    features.
+    """Return question E3 about broken tests; if open features depend on the broken features, return the question of
+    UAH-402.
     """
     document = project.store.features()
     waiting = accept.blocked_features(document, result.broken_features)
@@ -173,7 +176,7 @@ def _of_a_dependency(document: FeatureList, result: Result, blocked: list[int], 
 
 
 def _marks(result: Result) -> list[str]:
-    """Return the lines that explain the status of the broken features and the purpose of the next session."""
+    """Return the lines that say what status the broken features have now and what the next session does."""
     if result.opened_again:
         names = " and ".join(f"Feature {i}" for i in result.opened_again)
         return [f"2. Marking {names} as passes: false", f"3. Next session will fix {names} before continuing"]

@@ -1,36 +1,36 @@
-"""Paths of all files of a feature project; other modules do not contain these file names.
+"""Paths of all files of a feature project; no other module contains these file names.
 
-    PROJECT/
-      .harness.yaml            settings, committed
-      features.json            the features, committed; authoritative on what is proven
-      claude-progress.txt      the progress log for people and agents, committed
-      init.sh  reset.sh        start the environment; force it clean, committed
-      .harness/                run-time state, ignored by git
-        session_state.json     end of the last session, and the next step
-        test_baseline.json     the tests known to pass
-        costs.yaml             tokens and dollars, written in the JSON subset of YAML
-        file_sizes.json        lines of each file, to detect growth
-        quality.json           the last lint result, for `status`
-        github_issues.json     which issue mirrors which feature
-        parallel.json          progress of the parallel run
-        lock                   one harness at a time
-        maintenance.json       exists while maintenance mode is on
-        aborted-TIME/          the state that `harness abort` moved aside
-        checkpoints/ID/        copies of the state before a session
-        screenshots/session-N/ images that the agent of a session has looked at
-        logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, run.log, session-N.log,
-                               session-N.cassette.jsonl (for `--agent replay:FILE`)
-      .git/harness/
-        open_session.json      copy of the running session's record, for people and for moved projects
-
-    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/trusted_state.py``
-        open_session.json      the running or interrupted session
-        proven.json            the features that the harness has accepted
-        pause.json             a person's pause, until `harness resume`
-        installed.json         packages installed before a session
-        undo.json              an undo that is not yet complete
-        run.lock               one harness at a time, even if the lock in the project was removed
-        verdicts.jsonl         the verdict on each claim, forever: ``session/ledger.py``
+PROJECT/
+  .harness.yaml            settings, committed
+  features.json            the features, committed; authoritative on what is proven
+  claude-progress.txt      the progress log for people and agents, committed
+  init.sh                  starts the environment, committed
+  reset.sh                 forces the environment into a clean state, committed
+  .harness/                run-time state, ignored by git
+    session_state.json     result of the last session, and the next step
+    test_baseline.json     the tests known to pass
+    costs.yaml             tokens and dollars, written in the JSON subset of YAML
+    file_sizes.json        number of lines of each file, to detect growth
+    quality.json           the last lint result, for `status`
+    github_issues.json     which issue mirrors which feature
+    parallel.json          progress of the parallel run
+    lock                   lets only one harness run at a time
+    maintenance.json       exists while maintenance mode is on
+    aborted-TIME/          the state that `harness abort` moved away
+    checkpoints/ID/        copies of the state before a session
+    screenshots/session-N/ images that the agent of a session has looked at
+    logs/                  events, decisions, agent_actions, sessions (.jsonl), init.log, run.log, session-N.log,
+                           session-N.cassette.jsonl (for `--agent replay:FILE`)
+.git/harness/
+  open_session.json        copy of the running session's record, for people and for moved projects
+$XDG_STATE_HOME/agent-harness/projects/NAME/     outside the project: ``kernel/trusted_state.py``
+  open_session.json        the running or interrupted session
+  proven.json              the features that the harness has accepted
+  pause.json               a pause that a person started; exists until `harness resume`
+  installed.json           packages that were installed before a session
+  undo.json                an undo that is not yet complete
+  run.lock                 lets only one harness run at a time, even if the lock in the project was removed
+  verdicts.jsonl           the verdict on each claim, kept forever: ``session/ledger.py``
 
 Settings under ``paths:`` can move features.json, the progress log and ``.harness/``. Source: features.md UAH-078..093,
 C31.
@@ -40,7 +40,7 @@ import os
 
 
 class FeatureLayout:
-    """Paths of one project's files, as plain strings so that ``status`` starts in milliseconds."""
+    """Paths of one project's files. The paths are plain strings, so that ``status`` starts within milliseconds."""
 
     __slots__ = ("features", "progress", "root", "state_dir")
 
@@ -99,7 +99,7 @@ class FeatureLayout:
 
     @property
     def maintenance(self) -> str:
-        """Path of the file that exists in maintenance mode; deleting it ends the mode."""
+        """Path of the file that exists while maintenance mode is on; deleting the file ends the mode."""
         return os.path.join(self.state_dir, "maintenance.json")
 
     @property
@@ -108,7 +108,10 @@ class FeatureLayout:
 
     @property
     def sanity(self) -> str:
-        """Path of the script with the tests that a session starts with; rewritten for each session, never trusted."""
+        """Path of the script that runs the tests at the start of a session.
+
+        The harness rewrites the script for each session and never trusts the file on disk.
+        """
         return os.path.join(self.state_dir, "sanity.sh")
 
     @property
@@ -125,22 +128,23 @@ class FeatureLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of failed steps of rejected claims and of passed checks, in files named
-        ``N-STEP.txt``.
+        """Folder for the output of verification steps, in files named ``N-STEP.txt``.
+
+        The folder keeps the output of the failed steps of rejected claims, and of passed checks.
         """
         return self.log("verdicts")
 
     def transcript(self, session: int) -> str:
-        """Return the path of the log with a session's agent output; long output is cut in the middle."""
+        """Return the path of the log that contains a session's agent output. Long output is shortened in the middle."""
         return os.path.join(self.logs, f"session-{session}.log")
 
     def cassette(self, session: int) -> str:
-        """Return the path of a session's recorded events and file changes, for `--agent replay:FILE`."""
+        """Return the path of the file that records a session's events and file changes, for `--agent replay:FILE`."""
         return os.path.join(self.logs, f"session-{session}.cassette.jsonl")
 
     @property
     def git_dir(self) -> str:
-        """Path of the repository's git folder, even if ``.git`` is a file that points to it."""
+        """Path of the repository's git folder, also if ``.git`` is a file that points to the folder."""
         dot_git = os.path.join(self.root, ".git")
         if os.path.isfile(dot_git):
             with open(dot_git, encoding="utf-8") as file:
@@ -150,5 +154,5 @@ class FeatureLayout:
 
     @property
     def session_copy(self) -> str:
-        """Path of the project's copy of the running session's record; never trusted for a verdict."""
+        """Path of the copy of the running session's record in the project. No verdict ever trusts this copy."""
         return os.path.join(self.git_dir, "harness", "open_session.json")

@@ -1,7 +1,7 @@
-"""Legal states of a project between sessions, and the state transition at the end of a session. Pure functions.
+"""Legal states of a project between sessions, and the state transition at the end of a session, as pure functions.
 
 status        complete      the feature was accepted, or there was nothing to finish
-              partial       work is kept as a WIP commit; the next session continues it
+              partial       work is kept as a WIP commit; the next session continues this work
               failed        rolled back; the next session starts the feature from scratch
 next_prompt   coding, continuation, cleanup
 
@@ -16,12 +16,12 @@ from agent_harness.protocols.features.records import SessionState
 REASONS = ("complete", "context_limit", "timeout", "stuck", "user_pause", "error", "budget_exceeded")
 
 UNCOUNTED_REASONS = frozenset({"user_pause", "error"})
-"""Termination reasons that the feature did not cause, and that therefore never raise stuck_count (C35)."""
+"""Termination reasons that are not the feature's fault and therefore never increase stuck_count (C35)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEnding:
-    """Facts about the end of one session that determine the next session."""
+    """Facts about the end of one session that determine what the next session does."""
 
     session: int
     feature_id: int | None
@@ -39,7 +39,7 @@ class SessionEnding:
 
 
 def after_session(state: SessionState, ending: SessionEnding) -> SessionState:
-    """Return the project's session state after a session has ended."""
+    """Return the project's session state after the session described by ``ending``."""
     partial = ending.status == "partial"
     continues = partial and ending.kept_work
     return state.but(
@@ -69,7 +69,10 @@ def _stuck_count(state: SessionState, ending: SessionEnding) -> int:
 
 
 def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
-    """Return the number of rejected sessions per open feature; sessions on other features do not reset it (C35)."""
+    """Return the number of rejected sessions per open feature.
+
+    A session on one feature does not reset the number of another feature (C35).
+    """
     counted, name = dict(state.failures), str(ending.feature_id)
     if ending.status == "complete":
         counted.pop(name, None)
@@ -79,7 +82,7 @@ def _failures(state: SessionState, ending: SessionEnding) -> dict[str, int]:
 
 
 def prompt_type(state: SessionState) -> tuple[str, str]:
-    """Return the prompt type of the next session, and a short reason."""
+    """Return the prompt type of the next session and a short reason for it."""
     if state.next_prompt == "cleanup":
         return "cleanup", "enough features are complete, or a person asked for it"
     if state.next_prompt == "continuation" and state.current_feature is not None:
@@ -91,5 +94,5 @@ def prompt_type(state: SessionState) -> tuple[str, str]:
 
 
 def is_stuck(state: SessionState, max_stuck_sessions: int) -> bool:
-    """Return True if the feature has failed so often that a person has to decide before the next attempt (C35)."""
+    """Return True if the feature has failed so many times that a person must decide before the next attempt (C35)."""
     return state.stuck_count >= max_stuck_sessions

@@ -1,8 +1,8 @@
-"""Query of all logs of a project, filtered and sorted by time, and one summary per session.
+"""Queries on all logs of a project, filtered and sorted by time, and one summary per session.
 
-Logs are read backwards from their ends, without a lock and without the settings, so a query also works during a session
-or with broken settings. Once a day, at the start of a run, expired rows and files are deleted; critical rows are kept
-forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
+Logs are read backwards from their ends, without a lock and without the settings. A query therefore also works during a
+session or if the settings are invalid. Once a day, at the start of a run, expired rows and files are deleted. Critical
+rows are kept forever. Source: features.md UAH-073, UAH-197, UAH-198, UAH-432..435, UAH-522, UAH-523, section W, C44.
 """
 
 import os
@@ -28,18 +28,20 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "actions": ("agent_actions.jsonl", "routine"),
     "usage": ("usage.jsonl", "debug"),
 }
-"""Log files that ``query`` reads, each with its default level; sessions.jsonl is left out because it repeats events."""
+"""Log files that ``query`` reads, each with its default level. sessions.jsonl is omitted because it repeats events."""
 
 TOLD_APART = frozenset({"ts", "type", "level", "session", "feature_id", "message", "log"})
 
 
 def query(layout: FeatureLayout, wanted: Filter, *, sources: tuple[str, ...] = (), limit: int = 50) -> JsonObject:
-    """Return the newest ``limit`` matching log rows, oldest first; ``more`` is set if older rows match too."""
+    """Return the newest ``limit`` log rows that match, oldest first. ``more`` in the result is true if older rows match
+    too.
+    """
     return newest([_stream(layout, name, wanted) for name in (sources or tuple(SOURCES))], limit)
 
 
 def _stream(layout: FeatureLayout, name: str, wanted: Filter) -> Iterator[JsonObject]:
-    """Yield the matching rows of one log, newest first; stop at rows that are too old to match."""
+    """Yield the matching rows of one log, newest first. Reading stops at the first row that is too old to match."""
     file, level = SOURCES[name]
     for row in _backwards(layout, file):
         at = clock.parse(row.get("ts"))
@@ -111,7 +113,7 @@ SENTENCES: Mapping[str, str] = {
     "verification_passed": "Feature #{feature_id} is proven at {commit}",
     "work_set_aside": "the unfinished work on Feature #{feature_id} is in {ref}",
 }
-"""Sentence patterns by event type, for events without a message; a member that the row lacks is omitted."""
+"""Sentence patterns by event type, for events without a message. Members that the row lacks are left empty."""
 
 
 class _Members(dict[str, str]):
@@ -120,7 +122,10 @@ class _Members(dict[str, str]):
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return the text of a log row: its message, else the sentence for its type, else its members."""
+    """Return the text of a log row: its message, or else the sentence pattern for its type with the values filled in.
+
+    If there is neither, return the members of the row.
+    """
     if told := str(row.get("message") or row.get("text") or ""):
         return told
     shown = {k: ", ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in row.items() if v is not None}
@@ -142,8 +147,8 @@ def summaries(
 ) -> list[JsonObject]:
     """Return summaries of the last ``last`` sessions, or of the session numbered ``session``, oldest first.
 
-    Each summary has the session's result, cost, decisions, files, commands and problems, read from the ends of the
-    logs.
+    Each summary contains the session's result, cost, decisions, files, commands and problems. The logs are read
+    backwards from their ends.
     """
     known = [each for each in sessions if each.number is not None and session in (None, each.number)]
     found = known[-(last if session is None else 1) :]
@@ -153,7 +158,7 @@ def summaries(
 
 
 def _of_sessions(layout: FeatureLayout, name: str, numbers: set[int]) -> list[JsonObject]:
-    """Return the log rows of the given sessions, oldest first; stop reading at the first row of an older session."""
+    """Return the log rows of the given sessions, oldest first. Reading stops at the first row of an older session."""
     found: list[JsonObject] = []
     for row in _backwards(layout, SOURCES[name][0]):
         number = row.get("session")
@@ -201,7 +206,9 @@ def _problem(row: Mapping[str, Any]) -> str:
 
 
 def _shortened(problem: str) -> str:
-    """Return at most 300 characters of a text, cut between words, and the number of words cut off."""
+    """Return at most 300 characters of a problem, cut between words, followed by the number of words that were cut
+    off.
+    """
     if len(problem) <= 300:
         return problem
     kept = problem[:300].rpartition(" ")[0] or problem
@@ -209,7 +216,7 @@ def _shortened(problem: str) -> str:
 
 
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return a session summary as output lines for a terminal."""
+    """Return output lines for a terminal that show a session summary."""
     cost = found["cost_usd"]
     spent = f"${cost:.2f}" if isinstance(cost, int | float) else "cost unknown"
     feature = f"Feature #{found['feature_id']}" if found["feature_id"] is not None else "no feature"
@@ -229,29 +236,37 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 KEPT_DAYS: Mapping[str, int | None] = {"critical": None, "important": 90, "routine": 30, "debug": 7}
-"""Retention in days by log level, None for ever; ``logging.retention_days`` replaces the value of "important" (C44)."""
+"""Number of days for which rows are kept, by log level; None means forever.
+
+``logging.retention_days`` replaces the value for "important" (C44).
+"""
 
 LEVEL_OF_LOG: Mapping[str, str] = {"agent_actions.jsonl": "routine", "usage.jsonl": "routine"}
-"""Levels of logs whose rows have no level; decisions.jsonl and sessions.jsonl are never deleted, so not listed here."""
+"""Levels of the logs whose rows contain no level.
+
+decisions.jsonl and sessions.jsonl are not listed, because their rows are never deleted.
+"""
 
 PRUNED = ".pruned"
 _DAY = timedelta(days=1)
 
 
 def days_of(level: str, retention_days: int) -> int | None:
-    """Return how many days a row of this level is kept; ``None`` means forever, as for an unknown level."""
+    """Return how many days a row of this level is kept. ``None`` means forever; an unknown level is also kept
+    forever.
+    """
     return retention_days if level == "important" else KEPT_DAYS.get(level)
 
 
 def is_expired(row: Mapping[str, Any], at: datetime, retention_days: int, level: str | None = None) -> bool:
-    """Return True if a log row is older than its retention; a row without a readable time never expires."""
+    """Return True if a log row is older than its retention period. A row without a readable time never expires."""
     days = days_of(level or str(row.get("level")).lower(), retention_days)
     written = clock.parse(row.get("ts"))
     return days is not None and written is not None and at - written > _span(days)
 
 
 def prune_daily(project: Project) -> None:
-    """Delete expired log rows and files, at most once a day; a log that cannot be pruned stays unchanged."""
+    """Delete expired log rows and files, at most once a day. A log that cannot be pruned stays unchanged."""
     mark = project.layout.log(PRUNED)
     try:
         age = clock.now() - clock.moment(os.lstat(mark).st_mtime)
@@ -269,7 +284,7 @@ def prune_daily(project: Project) -> None:
 
 
 def prune(project: Project) -> int:
-    """Delete expired log rows, and transcripts older than the retention of important rows.
+    """Delete expired log rows, and transcripts that are older than the retention period of important rows.
 
     Return the number of deleted rows and transcripts.
     """
@@ -283,7 +298,7 @@ def prune(project: Project) -> int:
 def _prune_log(path: str, at: datetime, retention_days: int, level: str | None) -> int:
     """Rewrite a log atomically without its expired rows, and return the number of deleted rows.
 
-    Lines that are not JSON records are kept.
+    Lines that are not JSON records stay in the log.
     """
     if os.path.islink(path) or not os.path.isfile(path):
         return 0
@@ -317,7 +332,7 @@ _TRANSCRIPTS = (".log", ".cassette.jsonl")
 
 
 def _ours(folder: str) -> Iterator[str]:
-    """Yield the paths of session transcripts in a folder, without symbolic links."""
+    """Yield the paths of the session transcripts in a folder. Symbolic links are skipped."""
     names = os.listdir(folder) if os.path.isdir(folder) and not os.path.islink(folder) else []
     for name in sorted(names):
         path = os.path.join(folder, name)

@@ -1,5 +1,6 @@
-"""Migration of project state from an older schema version, step by step after a backup; newer state is refused by
-default.
+"""Migration of project state from an older schema version, step by step after a backup.
+
+By default, state of a newer version is refused.
 
 1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
 2 → 3   adds timeout_count to session_state.json
@@ -24,8 +25,9 @@ NOW = records.SCHEMA_VERSION
 
 
 def stored_schema(project: Project) -> int | None:
-    """Return the schema version of the state on disk: 1 if none is recorded, ``None`` if there is no state
-    (UAH-030).
+    """Return the schema version of the state on disk (UAH-030).
+
+    This is 1 if the state records no version, and ``None`` if there is no state.
     """
     if not project.store.initialised():
         return None
@@ -34,7 +36,11 @@ def stored_schema(project: Project) -> int | None:
 
 
 def bring_up_to_date(project: Project) -> None:
-    """Migrate older state, accept newer state, or raise ``Refused``, as ``compatibility:`` specifies (UAH-031..035)."""
+    """Migrate older state, and accept or refuse newer state, as the settings under ``compatibility:`` say
+    (UAH-031..035).
+
+    Raise ``Refused`` if the settings do not allow the state to be migrated or used.
+    """
     found = stored_schema(project)
     if found is None or found == NOW:
         return
@@ -51,8 +57,9 @@ def bring_up_to_date(project: Project) -> None:
 
 
 def refuse_newer(project: Project) -> None:
-    """Raise ``Refused`` if a newer harness wrote the project state; print a warning instead if the settings allow newer
-    state.
+    """Raise ``Refused`` if a newer harness wrote the project state.
+
+    If the settings allow newer state, print a warning instead.
     """
     found = stored_schema(project)
     if found is None or found <= NOW:
@@ -70,9 +77,9 @@ def refuse_newer(project: Project) -> None:
 
 
 def migrate(project: Project, *, backup: bool) -> JsonObject:
-    """Migrate the project's state to the current schema version, under the lock, and return the steps.
+    """Migrate the project's state to the current schema version, and return the steps. The caller holds the lock.
 
-    State of the current version is not changed.
+    State that already has the current version is not changed.
     """
     found = stored_schema(project)
     refuse_newer(project)
@@ -111,7 +118,7 @@ def version(project: Project | None) -> JsonObject:
 
 
 def _back_up(project: Project) -> str:
-    """Copy the state folder to a sibling folder that git ignores, and return the new name (C46)."""
+    """Copy the state folder to a folder next to it, which git ignores, and return the name of the copy (C46)."""
     at = project.layout
     folder = free_name(f"{at.state_dir}.backup.{clock.now():%Y%m%d}")
     name = at.relative(folder)

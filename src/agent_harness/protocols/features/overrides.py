@@ -1,11 +1,11 @@
-"""Decisions of a person about one feature: skip, manual mark, reopen. Each decision is one small commit.
+"""A person's decisions about one feature: skip, mark manually, reopen. Each decision is one small commit.
 
-features.json must have no uncommitted changes, so that no other edit gets into the harness's commit. If a feature is
+features.json must have no uncommitted changes, so that the harness's commit contains no other edit. If a feature is
 skipped, its unfinished work is moved to a rescue ref. If a feature needs manual verification, its code is merged, but
-the feature counts only after `harness manual-verify`:
+the feature counts as done only after `harness manual-verify`:
 
-hybrid    the tests prove a part; then a person confirms the rest
-manual    no test can prove the feature: the suite must pass, and a person confirms all of it
+hybrid    the tests prove one part of the feature; a person then confirms the rest
+manual    no test can prove the feature: the suite must pass, and a person confirms the whole feature
 
 Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
 """
@@ -31,12 +31,12 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def feature_of(project: Project, feature_id: int) -> Feature:
-    """Return the feature with this id; if there is none, raise ``UsageError`` with the known ids."""
+    """Return the feature with this id. If there is none, raise ``UsageError`` with the known ids."""
     return selection.existing_feature(project.store.features(), feature_id)
 
 
 def change(project: Project, message: str, edit: Callable[[FeatureList], None], *, also: Sequence[str] = ()) -> str:
-    """Commit features.json after applying ``edit``, together with the files in ``also``; return the commit.
+    """Apply ``edit`` to features.json, commit the file together with the files in ``also``, and return the commit.
 
     If features.json has uncommitted changes or a git operation is in progress, raise an error and change nothing.
     """
@@ -56,7 +56,7 @@ def change(project: Project, message: str, edit: Callable[[FeatureList], None], 
 
 
 def refuse_unsafe(project: Project) -> None:
-    """Raise if a git operation is in progress, HEAD is detached, or features.json has uncommitted changes."""
+    """Raise an error if a git operation is in progress, HEAD is detached, or features.json has uncommitted changes."""
     if under_way := project.git.operation_under_way():
         raise UnsafeTree(f"{under_way.capitalize()} is in progress in this repository", hint="git status")
     if project.git.branch() is None:
@@ -67,7 +67,7 @@ def refuse_unsafe(project: Project) -> None:
 
 
 def skip(project: Project, feature_id: int, reason: str | None) -> JsonObject:
-    """Exclude a feature from later sessions; features that depend on it stay blocked and are listed (C53)."""
+    """Exclude a feature from later sessions. Features that depend on this feature stay blocked and are listed (C53)."""
     feature = feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} is passing; there is nothing to skip", hint="harness status")
@@ -100,9 +100,10 @@ def unskip(project: Project, feature_id: int) -> JsonObject:
 
 
 def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonObject:
-    """Set ``passes`` of a feature by a person's decision; ``how`` (override, manual or takeback) is recorded.
+    """Set ``passes`` of a feature because a person decided so, and record ``how``: override, manual or takeback.
 
-    The tests of a reopened feature leave the baseline, so that its next session may change them.
+    The tests of a reopened feature are removed from the baseline, so that the feature's next session may change the
+    tests.
     """
     feature_of(project, feature_id)
     word = "true" if passes else "false"
@@ -124,8 +125,9 @@ def mark(project: Project, feature_id: int, *, passes: bool, how: str) -> JsonOb
 def say_word(
     project: Project, feature_id: int, word: str, *, accepted: bool, commit: str | None = None, of: int | None = None
 ) -> None:
-    """Write a person's decision on a feature to the ledger, about the verdict ``of`` or else the feature's last
-    verdict.
+    """Write a person's decision on a feature to the ledger.
+
+    The decision refers to the verdict number ``of``, or else to the feature's last verdict.
     """
     path, item = project.store.ledger(), str(feature_id)
     if of is None and (last := ledger.last_about(path, item)):
@@ -135,7 +137,7 @@ def say_word(
 
 
 def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
-    """Mark a feature for `harness override`, without running tests; the person has confirmed this (UAH-060,
+    """Mark a feature for `harness override` without running tests. The person has confirmed the mark (UAH-060,
     UAH-061).
     """
     answer = mark(project, feature_id, passes=passes, how="override")
@@ -146,7 +148,7 @@ def override(project: Project, feature_id: int, *, passes: bool) -> JsonObject:
 
 
 def reset(project: Project, feature_ids: Sequence[int]) -> None:
-    """Reopen these features in one commit: the features are marked as passing, but their tests fail (E9)."""
+    """Reopen several features in one commit because their tests fail although they are marked as passing (E9)."""
     names = ", ".join(f"#{i}" for i in feature_ids)
     change(project, f"harness: Feature {names} passes=false (tests fail)", _edit(feature_ids, "marked", passes=False))
     for feature_id in feature_ids:
@@ -156,9 +158,9 @@ def reset(project: Project, feature_ids: Sequence[int]) -> None:
 
 
 def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> None:
-    """Skip the features that a session broke, in one commit; features that depend on them are not blocked (C53).
+    """Skip the features that a session broke, in one commit. Features that depend on them are not blocked (C53).
 
-    The tests of the skipped features leave the baseline.
+    The tests of the skipped features are removed from the baseline.
     """
     mark = {"reason": reason, "at": clock.timestamp(), "unblocks": True}
     names = ", ".join(f"#{i}" for i in feature_ids)
@@ -172,10 +174,10 @@ def skip_broken(project: Project, feature_ids: Sequence[int], reason: str) -> No
 
 
 def set_work_aside(project: Project, feature_id: int) -> str | None:
-    """Move the unfinished work of this feature from the branch to a rescue ref, and return the ref.
+    """Move the feature's unfinished work from the branch to a rescue ref, and return the ref.
 
-    Return ``None`` if there is no unfinished work. If a person has committed on top of this work, leave the branch as
-    it is, say so, and return ``None``.
+    Return ``None`` if there is no unfinished work. If a person has committed on top of the unfinished work, print this,
+    leave the branch unchanged, and return ``None``.
     """
     state = project.store.state()
     checkpoint = state.feature_checkpoint
@@ -220,7 +222,7 @@ def _leave_baseline(project: Project, feature_id: int) -> None:
 
 
 def _forget_question(project: Project, feature_id: int) -> None:
-    """Drop the question about a feature that the decision answers, and reset the feature's failure counters."""
+    """Remove the question that the decision about a feature answers, and reset the feature's failure counters."""
     questions.let_go(project, feature_id)
     state = project.store.state()
     about = state.question is not None and state.question.feature_id == feature_id
@@ -232,7 +234,7 @@ def _forget_question(project: Project, feature_id: int) -> None:
 
 
 def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable[[FeatureList], None]:
-    """Return an edit that removes some members of the given features, sets others and keeps the rest in order."""
+    """Return an edit function that removes the members ``gone`` from the given features and sets ``members``."""
 
     def edit(document: FeatureList) -> None:
         for feature_id in feature_ids:
@@ -248,9 +250,9 @@ def _edit(feature_ids: Sequence[int], *gone: str, **members: object) -> Callable
 
 
 def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization of work that is merged but waits for a person: ``passes`` stays false.
+    """Return the finalization of merged work that still needs a person's confirmation: ``passes`` stays false.
 
-    ``awaiting_manual`` in the feature records the session.
+    ``awaiting_manual`` in the feature's entry records the session.
     """
     accept.put_back_features(project, under_way)
     document = project.store.features()
@@ -262,7 +264,7 @@ def accepted_for_person(project: Project, under_way: OpenSession, ruling: Ruling
 
 
 def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of merged work that does not count until a person has confirmed it."""
+    """Return the finalization of merged work that does not count as done until a person has confirmed it."""
     name = under_way.feature.name
     summary = {**(finalization.state.summary or {}), "completed": f"{name}, which awaits a person"}
     event = {
@@ -282,7 +284,9 @@ def awaiting_person(under_way: OpenSession, finalization: Finalization) -> Final
 
 
 def ask_person(project: Project, feature: Feature, session: int) -> None:
-    """Print the manual checks of a feature, the session's screenshots and the command that confirms the feature."""
+    """Print a feature's manual checks, the session's screenshots, and the command with which the user confirms the
+    feature.
+    """
     project.say(f"{feature.name} needs your verification ({feature.verification_type}).")
     for check in feature.manual_checks:
         project.say(f"- {check}")

@@ -1,6 +1,6 @@
-"""Progress file of a project, for people and agents; the harness only appends to it.
+"""Progress file of a project, written for people and agents. The harness only appends to the file.
 
-Entries begin with ruled headings ``SESSION N - YYYY-MM-DD HH:MM``; their parts have upper-case labels. Source:
+Each entry begins with a ruled heading ``SESSION N - YYYY-MM-DD HH:MM``, and its parts have upper-case labels. Source:
 features.md section I (UAH-140..143), UAH-248, UAH-341.
 """
 
@@ -22,13 +22,15 @@ _TAIL_BYTES = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class SessionEntry:
-    """Progress file entry of one session, as text written by the agent or the harness."""
+    """Entry of one session in the progress file, as text that the agent or the harness wrote."""
 
     session: int
     text: str
 
     def part(self, label: str) -> list[str]:
-        """Return the lines of the entry's part ``LABEL:`` without bullets, including text on the label's line."""
+        """Return the lines of the entry's part ``LABEL:`` without bullets. Text on the line of the label is
+        included.
+        """
         lines: list[str] = []
         inside = False
         for line in self.text.splitlines():
@@ -53,7 +55,9 @@ def header(project: str) -> str:
 
 
 def recent_entries(path: str) -> list[SessionEntry]:
-    """Return the session entries in the last 64 KiB of the progress file, oldest first; none if the file is missing."""
+    """Return the session entries in the last 64 KiB of the progress file, oldest first. A missing file has no
+    entries.
+    """
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -72,7 +76,8 @@ def recent_entries(path: str) -> list[SessionEntry]:
 def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: int = 3) -> list[tuple[int, str]]:
     """Return (session, decision) pairs of the last sessions that recorded decisions, newest session first (UAH-248).
 
-    Decisions come from the DECISIONS parts of the progress file and from ``told``; duplicates in a session are dropped.
+    Decisions come from the DECISIONS parts of the progress file and from ``told``. Duplicates within a session are
+    dropped.
     """
     found: dict[int, dict[str, None]] = {}
     written = ((entry.session, line) for entry in recent_entries(path) for line in entry.part("DECISIONS"))
@@ -84,12 +89,12 @@ def recent_decisions(path: str, told: Iterable[tuple[int, str]] = (), sessions: 
 
 
 def has_entry(path: str, session: int) -> bool:
-    """Return True if the progress file already has an entry of this session."""
+    """Return True if the progress file already contains an entry of this session."""
     return any(entry.session == session for entry in recent_entries(path))
 
 
 def entry(session: int, parts: Sequence[Part]) -> str:
-    """Return the text of a new progress file entry with these parts."""
+    """Return the text of a new progress file entry that consists of the given parts."""
     heading = f"\n{LINE}\nSESSION {session} - {clock.now():%Y-%m-%d %H:%M}\n{LINE}\n"
     body = []
     for label, lines in parts:
@@ -99,7 +104,9 @@ def entry(session: int, parts: Sequence[Part]) -> str:
 
 
 def append(path: str, text: str) -> None:
-    """Append text to the progress file atomically, after a line break if the file does not end with one."""
+    """Append text to the progress file atomically. If the file does not end with a line break, a line break is inserted
+    first.
+    """
     try:
         before = files.read_bytes(path)
     except FileNotFoundError:

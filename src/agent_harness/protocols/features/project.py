@@ -1,4 +1,4 @@
-"""Opened project: the paths, settings, state and git client that every step of a session uses."""
+"""Opened project: the paths, settings, state and git client that all steps of a session use."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def silent(_line: str) -> None:
-    """Discard a progress message."""
+    """Discard a progress message, for callers that print no progress."""
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Project:
 
     @classmethod
     def open(cls, root: Path, config: Config, say: Say = silent, *, by: str | None = None) -> "Project":
-        """Return the project in ``root`` with the given settings."""
+        """Return the project in the folder ``root``, with the given settings."""
         layout = FeatureLayout(
             root,
             features=config.paths.features,
@@ -63,11 +63,11 @@ class Project:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Top-level paths that are never part of a snapshot, a candidate or a rescue."""
+        """Top-level paths that are left out of every snapshot, candidate and rescue."""
         return (self.layout.relative(self.layout.state_dir),)
 
     def candidate(self, name: str, message: str, base: Snapshot | None = None) -> str:
-        """Commit the current work tree on a private ref and return the commit; the branch does not move."""
+        """Commit the current work tree to a private ref and return the commit. The branch does not move."""
         commit, ref = repository.named_ref(
             self.git,
             f"refs/harness/candidates/{name}",
@@ -77,11 +77,11 @@ class Project:
         return commit
 
     def tree_now(self, base: Snapshot | None = None) -> str:
-        """Return a git tree of the current files, without creating a ref."""
+        """Return a git tree of the current files. No ref is created."""
         return snapshot.tree_of_files(self.git, exclude=self.excluded, base=base)
 
     def starts(self, item: int | str | None) -> StartCount:
-        """Return the counter of agent starts for a feature id or a name; ``None`` stands for the cleanup session."""
+        """Return the counter of agent starts for a feature id or a name. ``None`` means the cleanup session."""
         name = f"Feature #{item}" if isinstance(item, int) else item or "the cleanup"
         return StartCount(
             self.counts or os.path.dirname(self.store.ledger()), name, most=self.config.features.max_starts
@@ -107,7 +107,7 @@ class Project:
         )
 
     def require_initialised(self) -> None:
-        """Raise ``NotAProject`` unless ``harness init`` was completed; raise ``Refused`` if the folder is not
+        """Raise ``NotAProject`` if ``harness init`` was not completed, and ``Refused`` if the project folder is not
         usable.
         """
         for folder in (self.layout.state_dir, self.layout.logs):

@@ -1,31 +1,31 @@
 """Questions for a person: their kinds, options and wording, and their storage until they are answered.
 
-    kind                    asked when                                               stops the runs
-    feature_stuck           too many sessions on one feature (E1)                    yes
-    verification_failed     a feature's claims were rejected too often (E4)          yes
-    app_broken              unfinished work leaves every known test failing (E5)     yes
-    landing_failed          proven work cannot be merged with the landed work        yes
-    attempt_lost            three sessions in a row returned no result               yes
-    head_red                the branch does not pass all proofs                      yes
-    landing_broken          merge candidates cannot be verified                      yes
-    budget_exceeded         a session ran over a budget (E7)                         yes
-    too_many_starts         an agent was started too often for one feature           yes
-    no_way_back             a session's checkpoint was deleted from the repository   yes
-    environment             reset.sh could not restore the environment (E6)          until the next check
-    dependency_cycle        features depend on each other in a cycle (E8)            until the next check
-    false_positives         features are marked as passing, but tests fail (E9)      until the next check
-    claim_rejected          the harness rejected a claim (E2)                        no: the next run tries again
-    regression              a session broke tests and was rolled back (E3)           no: the next run tries again
-    dependency_regression   as regression, and open features need the broken ones    no: the next run tries again
-    large_feature           a feature has too many verification steps (E10)          no: the next run works on it
-    built_already           a feature's tests also pass on the base commit           its feature alone
-    protected_change        proven, except for changed protected files               its feature alone
+kind                    asked when                                               stops the runs
+"feature_stuck"         too many sessions on one feature (E1)                    yes
+"verification_failed"   a feature's claims were rejected too many times (E4)     yes
+"app_broken"            unfinished work leaves every known test failing (E5)     yes
+"landing_failed"        proven work cannot be merged with the landed work        yes
+"attempt_lost"          three sessions in a row returned no result               yes
+"head_red"              the branch does not pass all proofs                      yes
+"landing_broken"        merge candidates cannot be verified                      yes
+"budget_exceeded"       a session exceeded a budget (E7)                         yes
+"too_many_starts"       an agent was started too many times for one feature      yes
+"no_way_back"           a session's checkpoint was deleted from the repository   yes
+"environment"           reset.sh could not restore the environment (E6)          until the next check
+"dependency_cycle"      features depend on each other in a cycle (E8)            until the next check
+"false_positives"       features are marked as passing, but tests fail (E9)      until the next check
+"claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
+"regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
+"dependency_regression" as regression, and open features need the broken ones    no: the next run tries again
+"large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
+"built_already"         a feature's tests also pass on the base commit           only its feature
+"protected_change"      proven, except for changed protected files               only its feature
 
-Every run checks the conditions of questions that stop "until the next check" again, and continues once the condition is
-fixed. Questions that stop nothing are stored too, shown by ``status``, and can be answered until the next session. The
-last two kinds keep the session's candidate under a private ref, and their feature waits for the answer. Several of
-these may be stored (``kept_candidates`` in the session state). An option's letter is the same in all questions (C11).
-Source: features.md section T, C11, C12, C35.
+If a question stops the runs "until the next check", every run checks the condition again and continues once it is
+fixed. Questions that stop nothing are also stored, are shown by ``status``, and can be answered until the next session.
+For the last two kinds, the session's candidate is kept under a private ref, and the feature waits for the answer.
+Several such questions may be stored (``kept_candidates`` in the session state). An option's letter is the same in all
+questions (C11). Source: features.md section T, C11, C12, C35.
 """
 
 import re
@@ -69,13 +69,13 @@ STOPPING = frozenset(
         *("landing_failed", "attempt_lost", "head_red", "landing_broken"),
     }
 )
-"""Kinds of question that prevent every run until they are answered."""
+"""Kinds of question that prevent every run until the question is answered."""
 
 KEEPING = frozenset({"built_already", "protected_change"})
-"""Kinds of question about a candidate commit that is kept until the answer."""
+"""Kinds of question about a candidate commit that is kept until the question is answered."""
 
 OFFERED = frozenset({"claim_rejected", "regression", "dependency_regression", "large_feature"}) | KEEPING
-"""Kinds of question that prevent no run from starting."""
+"""Kinds of question that never prevent a run from starting."""
 
 _KEPT_REF = re.compile(r"refs/harness(-\d+)?/kept(-\d+)?/[\w-]+")
 
@@ -114,7 +114,7 @@ MEANT = {
     "accept-change": "the kept work is verified again with these files allowed to change, and accepted if it passes",
     "reject": "the kept work is rejected and moved to a rescue ref; the next run tries {features} again",
 }
-"""One-line meaning of each answer option; ``{features}`` is replaced by the features in question."""
+"""Meaning of each answer option, in one line. ``{features}`` is replaced by the features that the question is about."""
 
 EXPLAINED: dict[str, dict[str, str]] = {
     "environment": {"manual": "you fix the environment; the next run checks it again"},
@@ -133,42 +133,42 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "skip": "Mark {features} as skipped, unblock dependents",
     },
 }
-"""Meanings of answer options that differ for one kind of question."""
+"""Meanings of answer options that are special for one kind of question."""
 
 
 def option_line(asked: Question, option: str) -> str:
-    """Return the label and meaning of an answer option; for an unknown option, return the option's word."""
+    """Return the label and meaning of an answer option. For an unknown option, return the option's word."""
     return " - ".join(filter(None, [LABELS.get(option, option), meaning(asked, option)]))
 
 
 def meaning(asked: Question, option: str) -> str:
-    """Return the meaning of an answer option, or an empty text for an unknown option."""
+    """Return the meaning of an answer option, or an empty string for an unknown option."""
     meant = EXPLAINED.get(asked.kind, {}).get(option) or MEANT.get(option, "")
     features = ", ".join(f"Feature {i}" for i in asked.features) or "the feature"
     return meant.replace("{features}", features)
 
 
 def letter(option: str) -> str:
-    """Return the letter of an answer option, which is in brackets in the option's label."""
+    """Return the letter of an answer option, which the option's label shows in brackets."""
     return LABELS[option].partition("[")[2][0].lower()
 
 
 def question(kind: str, message: str, **facts: "Any") -> Question:
-    """Return a new question of this kind in its stored form."""
+    """Return a new question of the given kind, in the form in which it is stored."""
     stops = {"stops": False} if kind in OFFERED else {}
     return Question({"type": kind, "message": message, "options": list(OPTIONS[kind]), **stops, **facts})
 
 
 def stops(asked: Question | None) -> bool:
-    """Return True if the question prevents runs, as a question of an unknown kind does."""
+    """Return True if the question prevents runs. A question of an unknown kind does so too."""
     return asked is not None and asked.kind not in OFFERED
 
 
 def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
-    """Return the question's text, one answer option per line with its meaning (UAH-402), and the command that answers
-    it.
+    """Return the question's text, the answer options with their meanings (UAH-402), and the command that answers the
+    question.
 
-    The command contains the feature id if another question of ``among`` would be answered first.
+    The command contains the feature id if another question in ``among`` would be answered first.
     """
     options = [f"{n} {option_line(asked, option)}" for n, option in enumerate(asked.options, 1)]
     head = [asked.title or "A QUESTION", ""] if asked.kind == "dependency_regression" else []
@@ -181,8 +181,8 @@ def text(asked: Question, *, among: "Sequence[Question]" = ()) -> str:
 def waiting(state: SessionState, document: FeatureList) -> list[Question]:
     """Return the pending questions in the order in which they are answered.
 
-    The order is: a stored question that stops the runs, the current dependency cycle of features.json, questions about
-    kept candidates, any other stored question. A stored cycle that no longer exists is left out.
+    A stored question that stops the runs comes first, then the current dependency cycle of features.json, then
+    questions about kept candidates, then any other stored question. A stored cycle that no longer exists is omitted.
     """
     stored = [state.question] if state.question and state.question.kind != "dependency_cycle" else []
     circle = of_cycle(document)
@@ -193,7 +193,7 @@ def waiting(state: SessionState, document: FeatureList) -> list[Question]:
 def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]") -> Question | None:
     """Return the pending question that a run prints in full.
 
-    This is a question that stops all runs, otherwise a question about the run's own features, otherwise the first.
+    A question that stops all runs comes first, then a question about the run's own features, then any other question.
     """
     own = (asked for asked in waiting if asked.feature_id in worked_on)
     first = [asked for asked in waiting[:1] if stops(asked)]
@@ -201,7 +201,7 @@ def foremost(waiting: "Sequence[Question]", worked_on: "Collection[int | None]")
 
 
 def of_cycle(document: FeatureList) -> Question | None:
-    """Return a question about the first dependency cycle in features.json (E8), or None."""
+    """Return a question about the first dependency cycle in features.json (E8), or None if there is no cycle."""
     found = records.cycles(document)
     if not found:
         return None
@@ -211,7 +211,7 @@ def of_cycle(document: FeatureList) -> Question | None:
 
 
 def store(project: "Project", asked: Question) -> None:
-    """Store a question until it is answered and write an event; do nothing if the same question is already stored."""
+    """Store a question until it is answered, and write an event. If the same question is already stored, do nothing."""
     state = project.store.state()
     if state.question and state.question.record == asked.record:
         return
@@ -221,7 +221,7 @@ def store(project: "Project", asked: Question) -> None:
 
 
 def forget_passing(project: "Project") -> None:
-    """Drop stored questions that the next run checks again; call this before a session.
+    """Remove stored questions whose condition the next run checks again. This function is called before a session.
 
     A question about a large feature stays until the question is answered or the feature is done.
     """
@@ -241,12 +241,12 @@ def forget_passing(project: "Project") -> None:
 
 
 def forget(project: "Project") -> None:
-    """Drop the stored question without an answer."""
+    """Remove the stored question without an answer."""
     project.store.update_state(pending_escalation=None)
 
 
 def let_go(project: "Project", feature_id: int | None) -> None:
-    """Drop the question about a feature's kept candidate and delete the candidate's ref; rescue refs stay."""
+    """Remove the question about a feature's kept candidate, and delete the candidate's ref. Rescue refs stay."""
     state = project.store.state()
     found = [asked for asked in state.kept_candidates if asked.feature_id == feature_id]
     if not found:
@@ -259,26 +259,29 @@ def let_go(project: "Project", feature_id: int | None) -> None:
 
 
 def kept_ref(asked: Question) -> str | None:
-    """Return the private ref that keeps the question's candidate; None if the recorded name is not such a ref."""
+    """Return the private ref that keeps the question's candidate. Return None if the recorded name cannot be such a
+    ref.
+    """
     return asked.ref if _KEPT_REF.fullmatch(asked.ref or "") else None
 
 
 def refuse_pending(state: SessionState) -> None:
-    """Raise ``Escalated`` while an unanswered question stops the runs."""
+    """Raise ``Escalated`` if an unanswered question stops the runs."""
     asked = state.question
     if asked and stops(asked):
         raise Escalated(asked.message, hint=hint(asked), escalation=asked.record)
 
 
 def as_event(asked: Question) -> "dict[str, Any]":
-    """Return the question as an event; the question's kind is stored under ``kind``, beside the event type."""
+    """Return the question as an event. The kind of the question is stored under ``kind``, next to the event type."""
     facts = {name: value for name, value in asked.record.items() if name != "type"}
     return {"event_type": "escalation", "level": "critical", "kind": asked.kind, **facts}
 
 
 def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
-    """Raise ``Escalated`` while a question about a kept candidate waits; with ``feature_id``, only about this
-    feature.
+    """Raise ``Escalated`` if a question about a kept candidate waits for an answer.
+
+    With ``feature_id``, only questions about this feature count.
     """
     for asked in state.kept_candidates:
         if feature_id in (None, asked.feature_id):
@@ -286,7 +289,7 @@ def refuse_kept(state: SessionState, feature_id: int | None = None) -> None:
 
 
 def command(asked: Question, option: str) -> str:
-    """Return the shell command that answers the question with this option."""
+    """Return the shell command that answers the question with the given option."""
     from shlex import quote  # costs a start, and is needed where somebody is asked
 
     return f"harness resume --choose {quote(option)}{_of_feature(asked)}"
@@ -295,7 +298,8 @@ def command(asked: Question, option: str) -> str:
 def hint(asked: Question) -> str:
     """Return a shell command that answers the question, with the other options in a comment.
 
-    The command uses the option ``retry`` if there is one, because pasting it then ends or skips nothing.
+    The command uses the option ``retry`` if the question has it, so that running the command never ends or skips
+    anything.
     """
     options = asked.options or ("retry",)
     first = "retry" if "retry" in options else options[0]
@@ -304,12 +308,14 @@ def hint(asked: Question) -> str:
 
 
 def _of_feature(asked: Question) -> str:
-    """Return the ``--feature`` option for a question about a kept candidate, otherwise an empty text."""
+    """Return the ``--feature`` option for a question about a kept candidate, otherwise an empty string."""
     return f" --feature {asked.feature_id}" if asked.kind in KEEPING else ""
 
 
 def word(asked: Question, chosen: str) -> str:
-    """Return the answer option that the user gave by number, letter or word; raise ``UsageError`` for anything else."""
+    """Return the answer option that the user chose by number, letter or word. Raise ``UsageError`` for anything
+    else.
+    """
     found = asked.options
     wanted = chosen.strip().lower()
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):

@@ -1,6 +1,6 @@
-"""Reader of a feature project for views; the result has the same structure for all kinds of project.
+"""Reader that shows a feature project in the form that views use for all kinds of project.
 
-Source: ``faces.md`` F-REC-7; the state files are read as ``status`` reads them.
+The state files are read in the same way as ``status`` reads them. Source: ``faces.md`` F-REC-7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FeatureSource", "asked_question", "past_session"]
 
 
 class FeatureSource:
-    """Source of one feature project's records; ``read_yaml`` as for ``FeatureStore``."""
+    """Source of one feature project's records. ``read_yaml`` has the same meaning as in ``FeatureStore``."""
 
     kind: Kind = "features"
 
@@ -35,18 +35,18 @@ class FeatureSource:
         self._read_yaml = read_yaml
 
     def home(self) -> str | None:
-        """Return the path of the project's state folder outside the project, or None."""
+        """Return the path of the state folder that the project has outside its own folder, or None."""
         try:
             return trusted_state.existing(self._layout.git_dir, self._layout.root)
         except (OSError, ValueError):  # an unreadable `.git`
             return None
 
     def now(self) -> Sequence[Now]:
-        """Return the current activity of each running session."""
+        """Return what each running session is doing."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return a line about the progress of a running parallel run, or None."""
+        """Return one line about the progress of the parallel run that is under way, or None."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
@@ -57,7 +57,9 @@ class FeatureSource:
         return [at.features, at.session_state, at.costs, at.session_copy, *kept]
 
     def state(self, read: Read) -> StatePart:
-        """Return the features, questions and costs; claims that were not verified do not count."""
+        """Return the features, questions and costs. A feature whose claim was not verified does not count as
+        passing.
+        """
         store, at = FeatureStore(self._layout, read_yaml=self._read_yaml), self._layout
         believed = read(OPEN_SESSION, store.open_session, None)
         under_way = believed or store.session_copy()
@@ -94,18 +96,18 @@ class FeatureSource:
         return [self._layout.log("sessions.jsonl")]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the sessions in ``before``, followed by the sessions in ``rows``. Each row is an ended session."""
+        """Return the sessions in ``before``, followed by those in ``rows``. Each row describes one ended session."""
         return (*before, *(past_session(row) for row in rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return a glob pattern for the session recordings."""
+        """Return a glob pattern that matches the session recordings."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.logs), "session-*.cassette.jsonl")]
 
 
 def transcript_in(layout: FeatureLayout, workspace: str) -> str | None:
-    """Return the path of the agent's newest transcript in a workspace, or None."""
+    """Return the path of the newest agent transcript in a workspace, or None."""
     folder = os.path.join(workspace, layout.relative(layout.logs))
     if not files.is_inside(workspace, folder) or not os.path.isdir(folder):
         return None

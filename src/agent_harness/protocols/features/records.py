@@ -1,8 +1,8 @@
-"""Parsers of the files of a feature project; each tolerates values of any type.
+"""Parsers for the files of a feature project. Each parser accepts values of any type.
 
-A record is a view of a JSON object, which is written back unchanged apart from edits. So members added by a newer
-version or a person survive every write, in order. The classes are plain because ``status`` reads them, and importing
-``dataclasses`` would slow it down. Source: features.md sections F, G, H.
+A record is a view of a JSON object, which is written back unchanged apart from edits. Members that a newer version or a
+person added therefore survive every write, in their order. The classes are not dataclasses, because ``status`` reads
+them and importing ``dataclasses`` would slow down ``status``. Source: features.md sections F, G, H.
 """
 
 from agent_harness.kernel.json import number_below
@@ -23,7 +23,7 @@ INSTRUCTIONS = (
 
 
 NO_ID = -1
-"""Id given to a feature whose id in the file is not a whole number; ``problems`` reports the feature."""
+"""Id of a feature whose id in the file is not a whole number. ``problems`` reports such a feature."""
 
 VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
@@ -32,12 +32,12 @@ VERIFICATION_TYPES = ("automated", "hybrid", "manual")
 
 
 def number(value: object, otherwise: int = 0) -> int:
-    """Return a value from a file if it is a whole number, otherwise the default ``otherwise``."""
+    """Return a value from a file if the value is a whole number, otherwise the default ``otherwise``."""
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def amount(value: object) -> float:
-    """Return a value from a file as an amount of money; 0 if the value is not one."""
+    """Return a value from a file as an amount of money, or 0 if the value is not an amount."""
     return number_below(value, 1e12) or 0.0
 
 
@@ -47,12 +47,12 @@ def json_object(value: object) -> "JsonObject | None":
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the members of a list as texts; empty if the value is not a list."""
+    """Return the members of a list as strings. If the value is not a list, the result is empty."""
     return tuple(str(each) for each in value) if isinstance(value, list) else ()
 
 
 def ids(value: object) -> tuple[int, ...]:
-    """Return the whole numbers in a list; empty if the value is not a list."""
+    """Return the whole numbers in a list. If the value is not a list, the result is empty."""
     return tuple(each for each in value if isinstance(each, int)) if isinstance(value, list) else ()
 
 
@@ -60,7 +60,7 @@ def ids(value: object) -> tuple[int, ...]:
 
 
 class Feature:
-    """Feature, as an entry of features.json."""
+    """Feature, which is one entry of features.json."""
 
     __slots__ = ("depends_on", "description", "id", "name", "passes", "record", "skipped", "steps", "test_file")
 
@@ -83,78 +83,82 @@ class Feature:
 
     @property
     def asked(self) -> str:
-        """Description and verification steps of the feature as one text."""
+        """Description and verification steps of the feature, joined into one text."""
         return ". ".join((self.description, *self.steps))
 
     @property
     def feature_id(self) -> int | None:
-        """Id of the feature; ``None`` for ``CLEANUP``, which is not a feature."""
+        """Id of the feature. For ``CLEANUP``, which is not a feature, the id is ``None``."""
         return None if self is CLEANUP else self.id
 
     @property
     def test_path(self) -> str:
-        """Path of the feature's test file, without ``::node``."""
+        """Path of the feature's test file, without the ``::node`` suffix."""
         return self.test_file.split("::", 1)[0]
 
     @property
     def awaits_person(self) -> bool:
-        """True if the feature's code is merged but a person has not yet confirmed the feature (C13)."""
+        """True if the feature's code is merged but a person has yet to confirm the feature (C13)."""
         return bool(self.record.get("awaiting_manual"))
 
     @property
     def accepted_in(self) -> int | None:
-        """Number of the session whose work was merged and waits for a person's confirmation, or None."""
+        """Number of the session whose work was merged and still needs a person's confirmation, or None."""
         session = (json_object(self.record.get("awaiting_manual")) or {}).get("session")
         return session if isinstance(session, int) else None
 
     @property
     def is_open(self) -> bool:
-        """True if sessions may work on the feature, apart from its dependencies."""
+        """True if sessions may work on the feature, as far as the feature itself is concerned; dependencies are not
+        considered.
+        """
         return not (self.passes or self.skipped or self.awaits_person)
 
     @property
     def skip_reason(self) -> str:
-        """Reason why the feature was skipped, or an empty text."""
+        """Reason why the feature was skipped, or an empty string."""
         found = json_object(self.record.get("skipped")) or {}
         return " ".join(str(found.get("reason") or "").split())
 
     @property
     def unblocks(self) -> bool:
-        """True if the feature was skipped after a regression and blocks no other feature (C53)."""
+        """True if the feature was skipped after a regression, so that it does not block other features (C53)."""
         return self.skipped and self.record["skipped"].get("unblocks") is True
 
     @property
     def marked_by_person(self) -> bool:
-        """True if the feature counts as passing by a person's decision, not by its tests."""
+        """True if the feature counts as passing because a person decided so, regardless of its tests."""
         return isinstance(self.record.get("marked"), dict)
 
     @property
     def priority(self) -> float:
-        """Priority of the feature: lower values come first, features without a priority last (UAH-106)."""
+        """Priority of the feature. Lower values come first; features without a priority come last (UAH-106)."""
         found = self.record.get("priority")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else float("inf")
 
     @property
     def verification_type(self) -> str:
-        """Verification type of the feature (``VERIFICATION_TYPES``); an unknown word counts as automated (UAH-403)."""
+        """Verification type of the feature, from ``VERIFICATION_TYPES``. An unknown type counts as automated
+        (UAH-403).
+        """
         found = self.record.get("verification_type")
         return found if isinstance(found, str) and found in VERIFICATION_TYPES else "automated"
 
     @property
     def requires_red(self) -> bool:
-        """True if the feature's tests must have failed before the work."""
+        """True if the feature's tests must have failed before the agent's work."""
         return self.record.get("requires_red") is not False
 
     @property
     def may_change(self) -> tuple[str, ...]:
-        """Patterns of protected files (such as other tests and runner settings) that sessions on the feature may
-        change.
+        """Patterns of the protected files that sessions on the feature may change, such as other tests and runner
+        settings.
         """
         return texts(self.record.get("may_change"))
 
     @property
     def details(self) -> str:
-        """Detailed description of the feature, copied from the imported list."""
+        """Detailed description of the feature, copied from the list that the feature was imported from."""
         found = self.record.get("details")
         return found if isinstance(found, str) else ""
 
@@ -170,17 +174,17 @@ class Feature:
 
     @property
     def visual_steps(self) -> tuple[str, ...] | None:
-        """Steps to check the feature in a browser; ``None`` if visual checks are off (UAH-447)."""
+        """Steps to check the feature in a browser; ``None`` if visual checks are turned off (UAH-447)."""
         found = json_object(self.record.get("visual_verification"))
         return texts(found.get("steps")) if found and found.get("enabled") else None
 
 
 CLEANUP = Feature({"id": None, "description": "Cleanup session", "test_file": ""}, "The cleanup")
-"""Placeholder feature for a cleanup session, which works on no feature."""
+"""Placeholder for the feature of a cleanup session, which does not work on a feature."""
 
 
 class FeatureList:
-    """Content of features.json; entries that are not objects appear only in ``record``."""
+    """Content of features.json. Entries that are not objects are only in ``record``."""
 
     __slots__ = ("features", "record")
 
@@ -191,7 +195,7 @@ class FeatureList:
 
     @property
     def project(self) -> str:
-        """Name of the project; empty if features.json has no name."""
+        """Name of the project. If features.json contains no name, the name is empty."""
         return str(self.record.get("project") or "")
 
     @property
@@ -208,17 +212,17 @@ class FeatureList:
         return len(self.passing), len(self.features)
 
     def next_id(self) -> int:
-        """Return the next free feature id, one more than the highest."""
+        """Return the next free feature id, which is one more than the highest id."""
         return max((f.id for f in self.features if f.has_id), default=0) + 1
 
 
 def percent(part: int, whole: int) -> int:
-    """Return ``part`` as a percentage of ``whole``, rounded down; 0 of 0 is 0 (UAH-054, C49)."""
+    """Return ``part`` as a percentage of ``whole``, rounded down. If ``whole`` is 0, the result is 0 (UAH-054, C49)."""
     return 100 * part // whole if whole else 0
 
 
 def problems(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return every defect of features.json as one line with feature and field; empty if the file is valid."""
+    """Return every defect of features.json as one line with the feature and field. A valid file has no defects."""
     from agent_harness.kernel import graph
 
     lines = malformed(document, require_test_file=require_test_file)
@@ -230,7 +234,7 @@ def problems(document: FeatureList, *, require_test_file: bool = True) -> list[s
 
 
 def malformed(document: FeatureList, *, require_test_file: bool = True) -> list[str]:
-    """Return the defects of single features.json entries, without dependency problems."""
+    """Return the defects of individual entries of features.json. Dependency problems are not included."""
     found = document.record.get("features")
     if not isinstance(found, list):
         return ["features.json: 'features' is not a list"]
@@ -271,8 +275,9 @@ def _feature_problems(feature: Feature, seen: set[int], require_test_file: bool)
 
 
 def cycles(document: FeatureList) -> list[list[int]]:
-    """Return every dependency cycle as a list of ids that ends with its first id; skipped features break cycles
-    (E8).
+    """Return every dependency cycle as a list of ids in which the last id repeats the first (E8).
+
+    Skipped features break cycles.
     """
     from agent_harness.kernel import graph
 
@@ -282,11 +287,11 @@ def cycles(document: FeatureList) -> list[list[int]]:
 
 
 STEPS_OF_SIZE = {"small": 3, "medium": 5, "large": 7}
-"""Maximum number of verification steps per estimated size (UAH-099..101); exceeding it only causes a warning."""
+"""Maximum number of verification steps per estimated size (UAH-099..101). A higher number only causes a warning."""
 
 
 def flags(features: "Iterable[Feature]", *, max_steps: int) -> "Iterator[str]":
-    """Yield warnings about features with more verification steps than recommended or than their size allows (UAH-113,
+    """Yield a warning for each feature with more verification steps than recommended or than its size allows (UAH-113,
     C42).
     """
     for feature in features:
@@ -309,7 +314,7 @@ def too_large(feature: Feature, max_steps: int) -> str:
 
 
 class SessionState:
-    """Content of session_state.json, with the defaults of a new project for missing members (UAH-115..125)."""
+    """Content of session_state.json. Missing members have the defaults of a new project (UAH-115..125)."""
 
     __slots__ = (
         "cleaned_up_at",
@@ -366,7 +371,7 @@ class SessionState:
         self.cleaned_up_at = number(found.get("cleaned_up_at"))
 
     def but(self, **members: object) -> "SessionState":
-        """Return a copy of the session state with other values for some members.
+        """Return a copy of the session state in which the given members have new values.
 
         Raise ``TypeError`` for a member that session_state.json does not have.
         """
@@ -408,11 +413,11 @@ NOTHING_UNFINISHED: "JsonObject" = {
     "wip_commit": None,
     "wip_red_tests": [],
 }
-"""Values of the session state's members if there is no unfinished work."""
+"""Values that members of the session state have if there is no unfinished work."""
 
 
 class Question:
-    """Question for a person in its stored form; kinds and wording are in ``questions.py``."""
+    """Question for a person, in the form in which it is stored. ``questions.py`` has the kinds and wording."""
 
     __slots__ = (
         *("commit", "details", "failing", "feature_id", "features", "kind", "limit", "message", "options", "paths"),
@@ -449,7 +454,7 @@ SHOWN_FILES = 3
 
 
 def shown_kinds(kinds: "Mapping[str, int]") -> str:
-    """Return a summary such as ``3 F401, 2 E501, 4 others``, with the most frequent kinds first."""
+    """Return a summary such as ``3 F401, 2 E501, 4 others``. The most frequent kinds come first."""
     ranked = sorted(kinds.items(), key=lambda row: (-row[1], row[0]))
     rest = sum(count for _, count in ranked[SHOWN_KINDS:])
     return ", ".join(
@@ -458,7 +463,10 @@ def shown_kinds(kinds: "Mapping[str, int]") -> str:
 
 
 def lint_line(errors: int, warnings: int, kinds: "Mapping[str, int]", files: "Mapping[str, int]") -> str:
-    """Return a lint summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``, most frequent first."""
+    """Return a lint summary such as ``1 error, 2 warnings (2 W291, 1 F401) in a.py, b.py``.
+
+    The most frequent kinds and files come first.
+    """
     numbers = ((errors, "error"), (warnings, "warning"))
     told = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in numbers)
     ranked = sorted(files, key=lambda path: (-files[path], path))
@@ -472,7 +480,7 @@ def _text(value: object) -> str | None:
 
 
 def _asked(value: object, unreadable: "JsonObject") -> "JsonObject | None":
-    """Return a stored request of a person; for an unreadable request, return ``unreadable``."""
+    """Return a stored request of a person. If the request is unreadable, return ``unreadable``."""
     return value if isinstance(value, dict) else unreadable if value else None
 
 
@@ -488,16 +496,16 @@ class Baseline:
         self.known_failures = frozenset(texts(self.record.get("known_failures")))  # of a project that was adopted
 
     def but(self, **members: object) -> "Baseline":
-        """Return a copy of the baseline with other values for some members."""
+        """Return a copy of the baseline in which the given members have new values."""
         return Baseline({**self.record, **members})
 
     def with_more(self, passing: "Iterable[str]", files_read: "Iterable[str]") -> "Baseline":
-        """Return a copy of the baseline with additional passing tests and the current list of files that tests read."""
+        """Return a copy of the baseline with more passing tests and with the current list of files that tests read."""
         found = sorted({*texts(self.record["passing_tests"]), *passing})
         return self.but(passing_tests=found, total_passing=len(found), files_read=sorted(files_read))
 
     def measured(self, passing: "Iterable[str]", total: int, **members: object) -> "Baseline":
-        """Return a copy of the baseline with the results of a suite run."""
+        """Return a copy of the baseline that contains the results of a suite run."""
         found = sorted(passing)
         return self.but(**{"passing_tests": found, "total_passing": len(found), "total_tests": total, **members})
 
@@ -513,13 +521,13 @@ NEW_BASELINE: "JsonObject" = {
 
 
 def tells_nothing(tokens: object, cost_usd: object) -> bool:
-    """Return True if an agent worked but reported neither tokens nor cost, so that a cost of 0 means "unknown"."""
+    """Return True if an agent has worked but reported neither tokens nor cost. A cost of 0 then means "unknown"."""
     counted = json_object(tokens)
     return bool(counted) and not any(map(amount, counted.values())) and not amount(cost_usd)
 
 
 class CostRecord:
-    """Content of costs.yaml: the costs of sessions so far; ``silent`` if no session reported any cost."""
+    """Content of costs.yaml: the costs of all sessions so far. ``silent`` is true if no session reported any cost."""
 
     __slots__ = (
         "assumed_usd",

@@ -1,8 +1,8 @@
-"""Repository actions of the harness outside a session, each through git commands.
+"""Actions of the harness on the repository outside a session, each made with git commands.
 
 Private refs never replace refs of other programs. Git stores refs like files and folders: if
-``refs/harness/candidates/4/x`` exists, no ref can be named ``refs/harness/candidates/4``. In such a case, the nearest
-name that git accepts is used. Source: features.md C25, C26, C48, C65.
+``refs/harness/candidates/4/x`` exists, no ref can be named ``refs/harness/candidates/4``. In such a case, the harness
+uses the most similar name that git accepts. Source: features.md C25, C26, C48, C65.
 """
 
 import os
@@ -24,17 +24,17 @@ LOCK_LOOK_SECONDS = 0.1
 
 
 def dirty_paths(git: Git) -> list[str]:
-    """Return every path that differs from HEAD, without ignored files and nested repositories.
+    """Return every path that differs from HEAD. Ignored files and nested repositories are omitted.
 
-    Git shows a nested repository as one folder with a final slash, and never stashes or commits its content.
+    Git shows a nested repository as one folder with a final slash, and never stashes or commits the folder's content.
     """
     return [change.path for change in git.status() if not change.path.endswith("/")]
 
 
 def keep_out_of_sight(git: Git, folder: str) -> None:
-    """Hide the harness's state folder from git, even if its line was removed from .gitignore.
+    """Hide the harness's state folder from git, even if the line for the folder was removed from .gitignore.
 
-    Otherwise git would stash the state and the running process's log together with a person's changes.
+    Otherwise, git would stash the state and the running process's log together with a person's changes.
     """
     if not git.is_repository:
         return
@@ -44,13 +44,14 @@ def keep_out_of_sight(git: Git, folder: str) -> None:
 
 
 def ignore_always(git: Git, folder: str) -> None:
-    """Hide a folder from git independently of .gitignore, which an agent may rewrite."""
+    """Hide a folder from git without the use of .gitignore, which an agent may rewrite."""
     own_output.ignore(git.repository, f"/{folder}/")
 
 
 def refuse_tracked(git: Git, folder: str) -> None:
-    """Raise ``UnsafeTree`` if the branch contains the harness's state folder, because sessions would change and push
-    it.
+    """Raise ``UnsafeTree`` if the branch contains the harness's state folder.
+
+    Otherwise, sessions would change and push the state.
     """
     head = git.head()
     with git.objects() as objects:
@@ -64,7 +65,7 @@ def refuse_tracked(git: Git, folder: str) -> None:
 
 
 def make_repository(root: Path) -> None:
-    """Run ``git init`` in a folder that is not inside a repository."""
+    """Run ``git init`` in a folder that is not yet inside a repository."""
     try:
         done = subprocess.run(
             ["git", "init", "--quiet"], cwd=root, env=scrubbed_environment(), capture_output=True, check=False
@@ -76,9 +77,9 @@ def make_repository(root: Path) -> None:
 
 
 def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
-    """Stash every change except ``free_paths`` under a name, including untracked files.
+    """Stash every change except those to ``free_paths``, including untracked files, under the given name.
 
-    Raise ``UnsafeTree`` if git fails or changes remain; the message mentions a stash that was created.
+    Raise ``UnsafeTree`` if git fails or changes remain. If a stash was created, the message mentions the stash.
     """
     before = git.commit_of("refs/stash")
     words = ("stash", "push", "--quiet", "--include-untracked", "--message", name, "--", ".")
@@ -101,7 +102,7 @@ def set_aside(git: Git, name: str, free_paths: Sequence[str]) -> None:
 
 
 def switch(git: Git, branch: str) -> None:
-    """Check out a branch; git refuses if that would overwrite changes."""
+    """Check out a branch. Git refuses to do so if uncommitted changes would be overwritten."""
     git.run("switch", "--quiet", branch)
 
 
@@ -119,14 +120,16 @@ def other_work_tree(git: Git, branch: str) -> str | None:
 
 
 def commit_files(git: Git, paths: Sequence[str], message: str) -> None:
-    """Commit only these files, including new files; other staged or changed files stay as they are."""
+    """Commit only the given files, including new files. Other staged or changed files stay as they are."""
     env = git.identity_variables()
     git.run("add", "--", *paths)
     git.run("commit", "--quiet", "--no-verify", "--only", "--message", message, "--", *paths, env=env)
 
 
 def index_lock(git: Git) -> str | None:
-    """Return the path of a git index lock that stays for some time; ``None`` as soon as there is no lock."""
+    """Return the path of git's index lock if the lock stays for some time. Return ``None`` as soon as there is no
+    lock.
+    """
     path = os.path.join(git.git_dir(), "index.lock")
     for _ in range(LOCK_CHECKS):
         if not os.path.lexists(path):
@@ -136,7 +139,7 @@ def index_lock(git: Git) -> str | None:
 
 
 def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int]:
-    """Return the number of lines of each file with these suffixes in a commit; 0 for empty and binary files."""
+    """Return the number of lines of each file with one of the suffixes in a commit; 0 for empty and binary files."""
     globs = [f":(glob)**/*{suffix}" for suffix in suffixes]
     names = os.fsdecode(git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)).split("\0")
     text = os.fsdecode(git.run("grep", "-I", "-z", "-c", "-e", "", commit, "--", *globs, check=False))
@@ -152,7 +155,7 @@ def line_counts(git: Git, commit: str, suffixes: Sequence[str]) -> dict[str, int
 
 
 def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
-    """Return a git tree with these files added or replaced."""
+    """Return a git tree like ``tree``, with the given files added or replaced."""
     with git.room() as room, IsolatedView(git.repository, raw=True) as view, git.objects() as objects:
         index = room.path("tree-with")
         view.call("read-tree", tree, index=index)
@@ -165,11 +168,11 @@ def tree_with(git: Git, tree: str, contents: Mapping[str, bytes]) -> str:
 
 
 def write_changes(git: Git, base: str | None, commit: str, *, now: str, free: Sequence[str] = ()) -> None:
-    """Write the files that differ between ``base`` and ``commit`` to the work tree; ``now`` is the tree of current
+    """Write the files that differ between ``base`` and ``commit`` to the work tree. ``now`` is the tree of the current
     files.
 
-    Raise ``UnsafeTree``, with nothing written, if a file is neither as in ``base`` nor as in ``commit`` (except files
-    in ``free``), or if an ignored file is in the way. The call can be repeated after a crash.
+    Raise ``UnsafeTree`` and write nothing if a file matches neither ``base`` nor ``commit``, or if an ignored file is
+    in the way. Files in ``free`` may differ from both. After a crash, the call can be repeated.
     """
     wanted = git.differences(base, commit)
     left = {path: entries for path, entries in git.differences(now, commit).items() if path in wanted}
@@ -197,7 +200,10 @@ SIBLINGS = 9  # names tried at each level
 
 
 def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
-    """Call ``act`` with a ref name and return its result with the name; if git refuses the name, use a free name."""
+    """Call ``act`` with a ref name, and return the result together with the name that was used.
+
+    If git refuses the wanted name, a similar, free name is used.
+    """
     try:
         return act(wanted), wanted
     except GitFailed:
@@ -208,10 +214,10 @@ def named_ref(git: Git, wanted: str, act: Callable[[str], T]) -> tuple[T, str]:
 
 
 def kept_ref(git: Git, wanted: str, commit: str) -> str:
-    """Keep a commit under a new ref with the wanted name or a similar one, and return the ref. The call can be
+    """Keep a commit under a new ref with the wanted name or a similar name, and return the ref. The call can be
     repeated.
 
-    An existing ref of the wanted name, such as that of another work tree, is not changed.
+    An existing ref with the wanted name, such as a ref of another work tree, is not changed.
     """
 
     def keep(ref: str) -> str:
@@ -223,7 +229,8 @@ def kept_ref(git: Git, wanted: str, commit: str) -> str:
 
 
 def free_ref(git: Git, wanted: str) -> str:
-    """Return the wanted ref name, or the most similar name that git accepts for a new ref.
+    """Return the wanted ref name if git accepts a new ref with this name, otherwise the most similar name that git
+    accepts.
 
     If git accepts no name, return the wanted name, so that git reports the error when the ref is created.
     """
@@ -232,7 +239,9 @@ def free_ref(git: Git, wanted: str) -> str:
 
 
 def _ref_names(wanted: str) -> Iterator[str]:
-    """Yield the ref name, then variants with a number after the last part, then after each earlier part."""
+    """Yield the ref name, then variants with a number after the last part, then variants with a number after earlier
+    parts.
+    """
     yield wanted
     parts = wanted.split("/")
     for level in range(len(parts) - 1, 0, -1):
@@ -241,7 +250,7 @@ def _ref_names(wanted: str) -> Iterator[str]:
 
 
 def _would_make(git: Git, name: str, target: str) -> bool:
-    """Return True if git would create the ref; the test transaction is aborted before anything is written."""
+    """Return True if git would create the ref. The test transaction is aborted before anything is written."""
     words = f"start\ncreate {name} {target}\nprepare\nabort\n"
     try:
         git.run("update-ref", "--no-deref", "--stdin", input=words.encode())

@@ -1,6 +1,6 @@
-"""Content of `harness status`, read only from the state files, without a lock, in milliseconds.
+"""Content of `harness status`, read only from the state files, without a lock, within milliseconds.
 
-Source: features.md UAH-053, UAH-054, UAH-438..442, C52. Imports must stay light.
+Source: features.md UAH-053, UAH-054, UAH-438..442, C52. This module must import only light modules.
 """
 
 import os
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | None" = None) -> "JsonObject":
-    """Return everything that `harness status` shows, as a JSON object; ``read_yaml`` as for ``FeatureStore``."""
+    """Return everything that `harness status` shows, as a JSON object.
+
+    ``read_yaml`` has the same meaning as in ``FeatureStore``.
+    """
     store = FeatureStore(layout, read_yaml=read_yaml)
     believed = store.open_session()
     under_way = believed or store.session_copy()
@@ -69,9 +72,9 @@ def read(layout: FeatureLayout, *, read_yaml: "Callable[[str], JsonObject] | Non
 
 
 def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
-    """Return why the last run ended, or why the next run would end immediately, if a person has to act.
+    """Return the reason why the last run ended, or why the next run would end immediately, if a person has to act.
 
-    ``home`` is the project's state folder, outside the project.
+    ``home`` is the project's state folder outside the project.
     """
     features = found["features"]
     if features["total"] and features["passing"] == features["total"]:
@@ -80,7 +83,7 @@ def last_run_of(found: "Mapping[str, Any]", home: str | None) -> "JsonObject":
 
 
 def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs.Need, ...]":
-    """Return the actions that a person has to take, derived from members of ``read``."""
+    """Return the actions that a person has to take, derived from the result of ``read``."""
     return needs.of(
         [(each.message, questions.hint(each)) for each in map(records.Question, found["questions"])],
         held=_held(found["parallel"]),
@@ -94,7 +97,7 @@ def needs_of(found: "Mapping[str, Any]", last_run: "JsonObject") -> "tuple[needs
 def what_decides(
     store: FeatureStore, document: records.FeatureList, state: records.SessionState, asked: "Sequence[records.Question]"
 ) -> "JsonObject":
-    """Return the members of ``read`` that determine ``next_command`` while no agent runs."""
+    """Return the members of ``read`` that determine ``next_command`` while no agent is running."""
     passing, total = document.counts()
     circle = any(each.kind == "dependency_cycle" for each in asked)
     feature = None if circle else selection.next_feature(document, state).feature
@@ -111,7 +114,7 @@ def what_decides(
 
 
 def at_work_on(store: FeatureStore, under_way: "JsonObject | None") -> set[str]:
-    """Return the ids of features that sessions work on, or worked on until they were killed."""
+    """Return the ids of features that sessions are working on, or were working on when they were killed."""
     one = (under_way or {}).get("feature_id")
     claimed = records.json_object(store.claims_of_run().get("items")) or {}
     return {*claimed, *([] if one is None else [str(one)])}
@@ -123,7 +126,7 @@ def standing(
     asked: "Sequence[records.Question]",
     checked: "Container[str]" = (),
 ) -> str:
-    """Return the state of a feature as a word that all views use; ``asked`` are the pending questions."""
+    """Return the state of a feature as a word that all views use. ``asked`` contains the pending questions."""
     states = (
         (feature.passes and str(feature.id) in checked, status_summary.CHECKED),
         (feature.passes, status_summary.PROVEN),
@@ -135,7 +138,7 @@ def standing(
 
 
 def outcome(row: "Mapping[str, Any]") -> str:
-    """Return the result of the session in a row of ``sessions.jsonl``, as readable text."""
+    """Return the result of the session that a row of ``sessions.jsonl`` describes, as readable text."""
     if row.get("feature_completed") is True:
         return "verified"
     if row.get("rejected"):
@@ -164,12 +167,12 @@ def _parallel_lines(found: "JsonObject | None", *, everything: bool) -> list[str
 
 
 def several(layout: FeatureLayout) -> str | None:
-    """Return the state of a running parallel run as a short text; ``None`` if no parallel run is running."""
+    """Return the state of the parallel run that is under way as a short text, or ``None`` if there is none."""
     return _at_work(parallel_of(layout))
 
 
 def _held(found: "JsonObject | None") -> list[str]:
-    """Return the features that an ended parallel run left because they wait for a person."""
+    """Return the features that wait for a person and were therefore left by a parallel run that has ended."""
     if found is None or found["alive"]:
         return []
     from agent_harness.parallel import snapshot
@@ -186,7 +189,7 @@ def _at_work(found: "JsonObject | None") -> str | None:
 
 
 def _left(store: FeatureStore) -> "JsonObject | None":
-    """Return the features that a killed parallel run left, and the command that continues the run."""
+    """Return the features that a killed parallel run left, and the command that continues this run."""
     left = store.left_by_run()
     if left is None:
         return None
@@ -208,11 +211,11 @@ def _now(store: FeatureStore) -> "list[JsonObject]":
 
 
 MOST_NAMED = 5
-"""Maximum number of questions, skipped features, files or agents listed by default."""
+"""Maximum number of questions, skipped features, files or agents that are listed by default."""
 
 
 def head(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the first lines of `harness status`, before all details."""
+    """Return the first lines of `harness status`, which come before all details."""
     features = found["features"]
     asks = [str(needs.Need(**each)) for each in found["needs"]]
     asks = status_summary.first_of(asks, MOST_NAMED, everything=everything)
@@ -255,9 +258,9 @@ def glance(found: "Mapping[str, Any]") -> str:
 
 
 def next_command(found: "Mapping[str, Any]") -> str:
-    """Return the command that the user should type next.
+    """Return the command that the user should run next.
 
-    ``found`` contains the status data; ``now`` and ``parallel`` may be missing if no agent is running.
+    ``found`` contains the status data. Its members ``now`` and ``parallel`` may be missing if no agent is running.
     """
     features, waits, skipped = found["features"], found["awaiting_manual"], found["skipped"]
     at_work = _at_work(found.get("parallel")) or any(each["alive"] for each in found.get("now", ()))
@@ -274,7 +277,7 @@ def next_command(found: "Mapping[str, Any]") -> str:
 
 
 def comes_first(found: "Mapping[str, Any]") -> str | None:
-    """Return the command that is needed before a session can start; ``None`` if none is needed."""
+    """Return the command that the user must run before a session can start, or ``None`` if no command is needed."""
     stopping = [each for each in map(records.Question, found["questions"]) if questions.stops(each)]
     left = found["left_by_run"]
     rows: tuple[tuple[object, str], ...] = (
@@ -287,7 +290,7 @@ def comes_first(found: "Mapping[str, Any]") -> str | None:
 
 
 def _cost(costs: "Mapping[str, Any]") -> str | None:
-    """Return the text about the project's cost; ``None`` if nothing has been spent."""
+    """Return a text about the project's cost, or ``None`` if nothing has been spent."""
     unknown = costs["sessions_of_unknown_price"]
     if costs["nothing_reported"] or (unknown and not costs["total_usd"]):
         return status_summary.NOT_REPORTED
@@ -300,7 +303,7 @@ def _cost(costs: "Mapping[str, Any]") -> str | None:
 
 
 def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
-    """Return the status as output lines, summary first; long lists are shortened unless ``everything`` is set."""
+    """Return the status as output lines, summary first. Long lists are shortened unless ``everything`` is set."""
     features = found["features"]
     feature, current = found["feature"], "no feature can be worked on now"
     is_complete = bool(features["total"]) and features["passing"] == features["total"]
@@ -355,7 +358,7 @@ def lines(found: "Mapping[str, Any]", *, everything: bool = False) -> list[str]:
 
 
 def _session_lines(found: "Mapping[str, Any]", *, is_complete: bool) -> list[str]:
-    """Return the lines about the last session, the cost of all sessions, and the health."""
+    """Return the lines about the last session, the cost of all sessions, and the project's health."""
     why = f" ({found['termination_reason']})" if found["termination_reason"] else ""
     return [
         f"Last session: {found['status']}{why}",
@@ -374,7 +377,7 @@ def _left_lines(left: "JsonObject | None", *, everything: bool) -> list[str]:
 
 
 def _question_lines(asked: "list[JsonObject]") -> "list[str]":
-    """Return the lines for every pending question, with the command that answers it."""
+    """Return the lines about every pending question, each with the command that answers the question."""
     rows: list[str] = []
     for each in map(records.Question, asked):
         waits = "Needs your answer" if questions.stops(each) else "A question that does not stop the run"
@@ -395,12 +398,15 @@ def _now_lines(begin: str, found: "list[JsonObject]") -> list[str]:
 
 
 def _retry_lines(waits: "JsonObject | None") -> list[str]:
-    """Return the line about an agent client that is waiting for its provider, or no line."""
+    """Return one line about an agent client that waits for its provider, or no lines."""
     return [f"{waits['at']}: {waits['message']}"] if waits else []
 
 
 def _lint(measured: "JsonObject") -> "JsonObject | None":
-    """Return the lint result of the last accepted session, most frequent kinds first; ``None`` without findings."""
+    """Return the lint result of the last accepted session, with the most frequent kinds first.
+
+    Return ``None`` if there are no findings.
+    """
     errors, warnings = records.number(measured.get("lint_errors")), records.number(measured.get("lint_warnings"))
     if not errors and not warnings:
         return None
@@ -417,8 +423,9 @@ def health_word(score: float) -> str:
 def weigh(
     *, features: "tuple[int, int]", tests: "tuple[int, int]", lint_errors: int, lines: "list[int]", max_lines: int
 ) -> float:
-    """Return the weighted health score from 0 to 1; without tests the tests count as 1, without features these as 0
-    (C52).
+    """Return the weighted health score, from 0 to 1 (C52).
+
+    If there are no tests, the test part counts as 1. If there are no features, the feature part counts as 0.
     """
     large = sum(1 for each in lines if each > max_lines)
     return (
@@ -430,7 +437,7 @@ def weigh(
 
 
 def _score(store: FeatureStore, state: records.SessionState, passing: int, total: int) -> float:
-    """Return the health score after the last session; tests of unfinished features do not count (C23)."""
+    """Return the health score after the last session. Tests of unfinished features do not count (C23)."""
     known, quality = len(store.baseline().passing), store.quality()
     sizes = records.json_object(store.file_sizes().get("files")) or {}
     return weigh(
@@ -445,9 +452,9 @@ def _score(store: FeatureStore, state: records.SessionState, passing: int, total
 def proven_features(
     store: FeatureStore, believed: "JsonObject | None", copied: "JsonObject | None"
 ) -> records.FeatureList:
-    """Return features.json without claims that are not yet verified or never will be.
+    """Return features.json without claims that are not yet verified or will never be verified.
 
-    A session record that exists only in the project can remove claims but not add any.
+    A session record that exists only in the project can remove claims, but cannot add claims.
     """
     before = records.json_object((believed or {}).get("features"))
     if before is not None:
@@ -473,7 +480,7 @@ def _open(under_way: "JsonObject | None") -> "JsonObject | None":
 
 
 def _client_retry(layout: FeatureLayout) -> "JsonObject | None":
-    """Return the last event if an agent client is waiting for its provider, otherwise ``None``."""
+    """Return the last event if it says that an agent client waits for its provider, otherwise ``None``."""
     last = journal.tail(layout.log("events.jsonl"), 1)
     if not last or last[0].get("type") != "client_retry":
         return None
@@ -488,7 +495,7 @@ def _open_line(found: "Mapping[str, Any]") -> str:
 
 
 def _spent(costs: records.CostRecord, verified: int) -> "JsonObject":
-    """Return the total cost and the cost per verified feature; unknown costs are ``None`` or separate (C58).
+    """Return the total cost and the cost per verified feature. Unknown costs are ``None`` or listed separately (C58).
 
     ``per_verified_usd`` is the total cost, including failed sessions, divided by the number of verified features.
     """

@@ -1,7 +1,7 @@
-"""State files of a feature project, written atomically under one lock, and append-only logs.
+"""State files of a feature project, which are written atomically under one lock, and append-only logs.
 
-This module is the lowest layer of the protocol: it handles files, not git, agents or verification. Source: features.md
-sections F-H, C31.
+This module is the lowest layer of the protocol: it handles files, but not git, agents or verification. Source:
+features.md sections F-H, C31.
 """
 
 import os
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 HISTORIES = ("events.jsonl", "sessions.jsonl", "decisions.jsonl", "usage.jsonl")
-"""Log files that cannot be reconstructed if they are lost."""
+"""Log files whose content cannot be reconstructed if a file is lost."""
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file; empty if the file is unreadable or too large."""
+    """Return the content of a file. If the file is unreadable or too large, the result is empty."""
     try:
         return files.read_bytes(path)
     except (OSError, StateDamaged):
@@ -37,9 +37,10 @@ def _content(path: str) -> bytes:
 
 
 def _read_or_backup(path: str) -> "JsonObject | None":
-    """Return the JSON record in a file or, if it is damaged, in its backup; ``None`` if the file is missing.
+    """Return the JSON record in a file or, if the file is damaged, in its backup. Return ``None`` if the file is
+    missing.
 
-    Raise ``StateDamaged`` if both file and backup are damaged.
+    Raise ``StateDamaged`` if both the file and its backup are damaged.
     """
     try:
         return files.read_json(path)
@@ -54,7 +55,7 @@ def _read_or_backup(path: str) -> "JsonObject | None":
 
 
 def _is_sampled(row: "Mapping[str, object]") -> bool:
-    """Return True for about one row in ten, depending only on the row's content."""
+    """Return True for about one row in ten. The result depends only on the row's content."""
     import zlib
 
     return zlib.crc32(repr(sorted(row.items())).encode("utf-8", "replace")) % SAMPLED_ONE_IN == 0
@@ -66,7 +67,7 @@ OPEN_SESSION = "open_session.json"
 PROVEN = "proven.json"
 PAUSE = "pause.json"
 CLAIMS_OF_RUN = os.path.join("parallel", "claims.json")
-"""Path of a parallel run's claims file, relative to the state folder outside the project."""
+"""Path of a parallel run's claims file, relative to the project's state folder outside the project."""
 INSTALLED = "installed.json"
 LEDGER = "verdicts.jsonl"
 REVERSAL = "undo.json"
@@ -83,9 +84,9 @@ class FeatureStore:
         read_yaml: "Callable[[str], JsonObject] | None" = None,
         by: str | None = None,
     ) -> None:
-        """Open the store; ``read_yaml`` parses a costs file that a person rewrote as YAML that is not JSON.
+        """Open the store. ``read_yaml`` parses a costs file that a person rewrote as YAML that is not JSON.
 
-        ``by``, if given, is recorded in every event.
+        If ``by`` is given, every event records its value.
         """
         self.layout = layout
         self.by: JsonObject = {"by": by} if by else {}
@@ -98,7 +99,7 @@ class FeatureStore:
     # -- features.json -------------------------------------------------------------------------------------------
 
     def features(self) -> records.FeatureList:
-        """Return features.json; raise ``StateDamaged`` if the file is missing or malformed."""
+        """Return features.json. Raise ``StateDamaged`` if the file is missing or malformed."""
         try:
             return records.FeatureList(files.read_json(self.layout.features))
         except FileNotFoundError:
@@ -116,15 +117,15 @@ class FeatureStore:
         return os.path.isfile(self.layout.session_state)
 
     def state(self) -> records.SessionState:
-        """Return session_state.json, with the defaults of a new project for missing members."""
+        """Return session_state.json. Missing members have the defaults of a new project."""
         return records.SessionState(self._read(self.layout.session_state))
 
     def write_state(self, state: records.SessionState) -> None:
-        """Replace session_state.json with this session state."""
+        """Replace session_state.json with the given session state."""
         self.write(self.layout.session_state, state.record)
 
     def update_state(self, **members: object) -> records.SessionState:
-        """Set these members of session_state.json and return the new state."""
+        """Set the given members of session_state.json, and return the new state."""
         state = self.state().but(**members)
         self.write_state(state)
         return state
@@ -134,30 +135,32 @@ class FeatureStore:
         return self._read(self.layout.session_state)
 
     def baseline(self) -> records.Baseline:
-        """Return test_baseline.json, with defaults for missing members."""
+        """Return test_baseline.json. Missing members have their defaults."""
         return records.Baseline(self._read(self.layout.baseline))
 
     def write_baseline(self, baseline: records.Baseline) -> None:
-        """Replace test_baseline.json with this baseline."""
+        """Replace test_baseline.json with the given baseline."""
         self.write(self.layout.baseline, baseline.record)
 
     def file_sizes(self) -> "JsonObject":
-        """Return the content of file_sizes.json; an empty object if the file is missing."""
+        """Return the content of file_sizes.json. If the file is missing, the result is an empty object."""
         return self._read(self.layout.file_sizes)
 
     def quality(self) -> "JsonObject":
-        """Return the content of quality.json; an empty object if the file is missing."""
+        """Return the content of quality.json. If the file is missing, the result is an empty object."""
         return self._read(self.layout.quality)
 
     def issues(self) -> "JsonObject":
-        """Return the content of github_issues.json; an empty object if the file is missing or unreadable."""
+        """Return the content of github_issues.json. If the file is missing or unreadable, the result is an empty
+        object.
+        """
         try:
             return files.read_json(self.layout.github_issues)
         except (OSError, StateDamaged):
             return {}
 
     def costs(self) -> records.CostRecord:
-        """Return costs.yaml; if the file is not JSON, it is parsed with ``read_yaml``."""
+        """Return costs.yaml. If the file is not JSON, ``read_yaml`` parses it."""
         try:
             return records.CostRecord(self._read(self.layout.costs))
         except StateDamaged as error:
@@ -169,7 +172,9 @@ class FeatureStore:
                 raise error from None
 
     def write(self, path: str, value: "Mapping[str, Any]") -> None:
-        """Replace a state file atomically, keep the previous version as a backup, and remember the new content."""
+        """Replace a state file atomically. The previous version is kept as a backup, and the new content is
+        remembered.
+        """
         files.own_place(path, self.layout.root)
         files.own_place(f"{path}.bak", self.layout.root)
         files.write_json(path, dict(value), backup=True)
@@ -184,14 +189,14 @@ class FeatureStore:
             raise self._with_hint(error, path) from None
 
     def _with_hint(self, error: StateDamaged, path: str) -> StateDamaged:
-        """Add a hint to the error: the command that restores the file's last undamaged version."""
+        """Return the error with a hint added: the command that restores the last undamaged version of the file."""
         name = self.layout.relative(path)
         kept = os.path.exists(f"{path}.bak")
         error.hint = f"cp {name}.bak {name}" if kept else f"fix {name} manually"
         return error
 
     def sweep(self) -> None:
-        """Remove temporary files that killed processes left beside the state files. The caller must hold the lock."""
+        """Remove temporary files that killed processes left next to the state files. The caller must hold the lock."""
         kept = [path for name in (OPEN_SESSION, PROVEN, REVERSAL) if (path := self._trusted(name))]
         for path in (*self._guarded(), *kept, self.layout.features, self.layout.progress, self.layout.session_copy):
             files.sweep(path)
@@ -199,7 +204,7 @@ class FeatureStore:
     # -- protection of the state against the agent (C31) ----------------------------------------------------------
 
     def hold(self) -> None:
-        """Remember the current content of the state files, for comparison by ``tampered``."""
+        """Remember the current content of the state files, so that ``tampered`` can compare it later."""
         held = {}
         for path in self._guarded():
             try:
@@ -210,7 +215,7 @@ class FeatureStore:
         self.keep_histories()
 
     def keep_histories(self) -> None:
-        """Copy the logs to a folder that agents cannot write, before an agent works."""
+        """Copy the logs, before an agent works, to a folder that agents cannot write to."""
         import shutil
 
         for name in HISTORIES:
@@ -222,9 +227,10 @@ class FeatureStore:
                     continue
 
     def put_back_histories(self) -> list[str]:
-        """Restore logs that no longer begin with their rows from before the agent's work; return their names.
+        """Restore logs that no longer begin with the rows that they had before the agent's work, and return their
+        names.
 
-        Later rows are kept after the restored rows.
+        Rows that were added later are kept, after the restored rows.
         """
         found = []
         for name in HISTORIES:
@@ -241,14 +247,14 @@ class FeatureStore:
         return found
 
     def tampered(self) -> list[str]:
-        """Restore the state files that differ from what the harness wrote, and return their names."""
+        """Restore state files that differ from what the harness wrote, and return the names of these files."""
         paths = dict.fromkeys((*self._guarded(), *self._written))
         return [self.layout.relative(path) for path in paths if self.restore(path, self._written.get(path))]
 
     def restore(self, path: str, expected: "bytes | None") -> bool:
-        """Restore a file's content (``None``: delete the file), even if a symbolic link or a folder replaced it.
+        """Restore the content of a file, even if a symbolic link or a folder has replaced the file.
 
-        Return True if the file had changed.
+        If ``expected`` is ``None``, the file is deleted. Return True if the file had changed.
         """
         try:
             found = files.read_bytes(path)
@@ -273,9 +279,9 @@ class FeatureStore:
     # -- the running session --------------------------------------------------------------------------------------
 
     def finalize_in(self) -> str | None:
-        """Create or find the project's state folder outside the project, which agents cannot change.
+        """Create or find the state folder that the project has outside its own folder, where agents cannot change it.
 
-        Return a note for the user if it is not the usual folder.
+        Return a note for the user if this is not the usual folder.
         """
         self._home, note = trusted_state.make(self.layout.git_dir, self.layout.root)
         return note
@@ -285,18 +291,20 @@ class FeatureStore:
         return os.path.join(folder, name) if folder else None
 
     def home(self) -> str | None:
-        """Return the project's state folder outside the project; ``None`` if there is none."""
+        """Return the state folder that the project has outside its own folder, or ``None`` if there is none."""
         return self._home or trusted_state.existing(self.layout.git_dir, self.layout.root, writable=False)
 
     def now_path(self) -> str | None:
-        """Return the path of now.json, the session's current activity; ``None`` without a folder outside the
-        project.
+        """Return the path of now.json, which says what the session is doing.
+
+        Return ``None`` if there is no state folder outside the project.
         """
         return self._trusted("now.json")
 
     def open_session(self) -> "JsonObject | None":
-        """Return the harness's record, outside the project, of a running or interrupted session; None if there is
-        none.
+        """Return the harness's record of a running or interrupted session, or None if there is no such session.
+
+        The record is stored outside the project.
         """
         if self._open is not None:
             return self._open
@@ -304,12 +312,12 @@ class FeatureStore:
         return _read_or_backup(path) if path else None
 
     def clear_places(self) -> None:
-        """Restore the folder of the session record in ``.git`` if an agent replaced it."""
+        """Restore the folder in ``.git`` that contains the session record, if an agent replaced the folder."""
         if os.path.isdir(self.layout.git_dir):
             files.own_place(self.layout.session_copy, self.layout.git_dir)
 
     def session_copy(self) -> "JsonObject | None":
-        """Return the untrusted copy of the session record in the project; ``None`` if there is none.
+        """Return the untrusted copy of the session record in the project, or ``None`` if there is none.
 
         An unreadable copy counts as an empty record.
         """
@@ -319,7 +327,7 @@ class FeatureStore:
             return {}
 
     def write_open_session(self, record: "Mapping[str, Any]") -> None:
-        """Write the record of the running session; the record is durable when this method returns."""
+        """Write the record of the running session. The record is durable when this method returns."""
         self._open = dict(record)
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
             if path:
@@ -328,7 +336,7 @@ class FeatureStore:
                 files.write_json(path, dict(record), backup=True)
 
     def close_session(self) -> None:
-        """Remove the session record after all effects of the session are on disk. The trusted record is removed
+        """Remove the session record. All effects of the session must already be on disk. The trusted record is removed
         last.
         """
         self._open = None
@@ -341,14 +349,14 @@ class FeatureStore:
         self.forget_histories()
 
     def forget_histories(self) -> None:
-        """Remove the copies of the logs when no agent is running any more."""
+        """Remove the copies of the logs, after the last agent has ended."""
         for name in HISTORIES:
             kept = self._trusted(f"before-{name}")
             if kept and os.path.lexists(kept):
                 os.unlink(kept)
 
     def set_session_aside(self) -> str:
-        """Rename an unusable session record, and return its new path."""
+        """Rename a session record that cannot be used, and return its new path."""
         self._open = None
         kept = ""
         for path in (self._trusted(OPEN_SESSION), self.layout.session_copy):
@@ -360,7 +368,9 @@ class FeatureStore:
         return kept
 
     def claims_of_run(self) -> "JsonObject":
-        """Return the claims of a running or killed parallel run: ``owner``, ``workers``, ``branch``, ``items``."""
+        """Return the content of the claims file of a running or killed parallel run: ``owner``, ``workers``,
+        ``branch``, ``items``.
+        """
         path = self._trusted(CLAIMS_OF_RUN)
         if path is None or not os.path.exists(path):
             return {}
@@ -370,7 +380,10 @@ class FeatureStore:
             return {}
 
     def left_by_run(self) -> "JsonObject | None":
-        """Return the claims of a killed parallel run (``workers``, ``branch``, ``items``), or None."""
+        """Return the content of a killed parallel run's claims file (``workers``, ``branch``, ``items``), or None.
+
+        None means that no parallel run was killed.
+        """
         found = self.claims_of_run()
         if not found:
             return None
@@ -388,7 +401,7 @@ class FeatureStore:
     # -- proven features ------------------------------------------------------------------------------------------
 
     def proven(self) -> "JsonObject":
-        """Return the content of proven.json; an empty object if the file is missing or unreadable."""
+        """Return the content of proven.json. If the file is missing or unreadable, the result is an empty object."""
         path = self._trusted(PROVEN)
         try:
             return files.read_json(path) if path else {}
@@ -396,9 +409,9 @@ class FeatureStore:
             return {}
 
     def believed(self, document: records.FeatureList) -> records.FeatureList:
-        """Return the feature list in which only features pass that the harness accepted or a person marked.
+        """Return the feature list in which a feature passes only if the harness accepted it or a person marked it.
 
-        An agent could have edited the file. A project that the harness has not seen yet is trusted.
+        An agent could have edited features.json. A project that is new to the harness is trusted.
         """
         listed = self.proven().get("features")
         accepted = {*records.ids(listed)}
@@ -408,7 +421,9 @@ class FeatureStore:
         return records.FeatureList({**document.record, "features": found})
 
     def write_proven(self, record: "Mapping[str, Any]") -> None:
-        """Replace proven.json; without a folder for it, the next run runs the suite instead."""
+        """Replace proven.json. If there is no folder for the file, nothing is written, and the next run runs the suite
+        instead.
+        """
         if path := self._trusted(PROVEN):
             files.own_place(path, os.path.dirname(path))
             files.write_json(path, dict(record))
@@ -416,20 +431,24 @@ class FeatureStore:
     def installed(self) -> str | None:
         """Return the path of the list of packages that were installed before a session.
 
-        ``None`` without a folder outside the project.
+        Return ``None`` if there is no state folder outside the project.
         """
         return self._trusted(INSTALLED)
 
     def reversal(self) -> str | None:
-        """Return the path of the record of an unfinished undo; ``None`` without a folder outside the project."""
+        """Return the path of the record of an unfinished undo.
+
+        Return ``None`` if there is no state folder outside the project.
+        """
         return self._trusted(REVERSAL)
 
     # -- verdicts on claims ---------------------------------------------------------------------------------------
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger; it is in the project if no folder outside the project is writable.
+        """Return the path of the verdict ledger.
 
-        With ``make=False``, for reading, no folder is created.
+        The ledger is in the project if there is no writable folder outside the project. ``make=False`` is for readers:
+        no folder is created.
         """
         at = self.layout
         home = self._home or trusted_state.existing(at.git_dir, at.root)
@@ -440,7 +459,7 @@ class FeatureStore:
     # -- a person's pause ----------------------------------------------------------------------------------------
 
     def pause(self) -> "JsonObject | None":
-        """Return the user's pause request, or None; an unreadable request counts as a pause."""
+        """Return the user's pause request, or None. A request that is unreadable counts as a pause."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         try:
             return files.read_json(path)
@@ -450,7 +469,7 @@ class FeatureStore:
             return {"reason": "paused"} if os.path.isfile(path) else None
 
     def write_pause(self, record: "Mapping[str, Any] | None") -> None:
-        """Write a pause request; with ``None``, delete the request."""
+        """Write a pause request. If ``record`` is ``None``, delete the request."""
         path = self._trusted(PAUSE) or os.path.join(self.layout.state_dir, PAUSE)
         files.own_place(path, os.path.dirname(path))
         if record is not None:
@@ -461,9 +480,9 @@ class FeatureStore:
     # -- logs ----------------------------------------------------------------------------------------------------
 
     def event(self, event_type: str, level: str = "important", **fields: object) -> None:
-        """Write an event to events.jsonl, unless its level is below the configured level (C44).
+        """Write an event to events.jsonl, unless the event's level is below the configured level (C44).
 
-        With the level ``routine``, about one in ten routine events is kept, selected by content.
+        If the configured level is ``routine``, about one in ten routine events is kept, selected by its content.
         """
         rank = LEVELS.index(level)
         row = {"type": event_type, "level": level.upper(), **fields, **self.by}
@@ -480,7 +499,9 @@ class FeatureStore:
         return journal.tail(self.layout.log(name), count)
 
     def next_session(self) -> int:
-        """Return the number of the next session, which no recorded session has, even if an older state was restored."""
+        """Return the number of the next session. No recorded session has this number, even if an older state was
+        restored.
+        """
         return max(self.state().last_session, *self.recorded_sessions(), 0) + 1
 
     def recorded_sessions(self) -> set[int]:
@@ -489,6 +510,6 @@ class FeatureStore:
 
 
 def jobs_of_run(left: "Mapping[str, object]") -> "dict[str, str]":
-    """Return the job id of each feature in the claims from ``left_by_run``."""
+    """Return the job id of each feature in the result of ``left_by_run``."""
     items = records.json_object(left.get("items")) or {}
     return {item: str((records.json_object(each) or {}).get("order")) for item, each in items.items()}

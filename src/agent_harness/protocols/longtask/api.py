@@ -1,7 +1,8 @@
-"""Entry point for a long task: one method for each `lth` command, each loading only the modules that it needs.
+"""Entry point for a long task, with one method for each `lth` command. Each method loads only the modules that it
+needs.
 
 A command with options has a class in ``longtask.options`` that parses the options once. Each method returns an answer
-(an object, a text or ``None``) and an exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
+(an object, a string or ``None``) and an exit status. Errors are ``HarnessError``. Source: ``longtask.md`` 2.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ OPTIONS = {
     "openclaw-recipe": "RecipeOptions",
     "schedule": "ScheduleOptions",
 }
-"""Map from each command with options to its class in ``longtask.options``, which is loaded only for these commands."""
+"""Names of the classes in ``longtask.options``, by command. Only commands with options are listed."""
 
 
 def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
-    """Return a reader that presents the long task in the form that all protocols share."""
+    """Return a reader that shows the long task in the form that views use for all protocols."""
     from agent_harness.protocols.longtask.reader import LongTaskSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -66,7 +67,7 @@ def reader(task_dir: str | os.PathLike[str]) -> ProjectReader:
 
 
 def log_rows(task_dir: str | os.PathLike[str]) -> Iterator[JsonObject]:
-    """Return the events of the task, newest first, as rows for ``session.log_rows``; each row contains the task id."""
+    """Return the events of the task as rows for ``session.log_rows``, newest first. Each row contains the task id."""
     from agent_harness.protocols.longtask import log
     from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -89,7 +90,7 @@ def followed(task_dir: str | os.PathLike[str]) -> list[FollowedLog]:
 
 
 def transcript(task_dir: str | os.PathLike[str]) -> str | None:
-    """Return the path of the newest worker transcript, or ``None``."""
+    """Return the path of the newest agent transcript, or ``None``."""
     from agent_harness.protocols.longtask.run.session_folder import TRANSCRIPT
 
     sessions = LongTaskLayout(task_dir).sessions
@@ -100,7 +101,7 @@ def transcript(task_dir: str | os.PathLike[str]) -> str | None:
 
 
 class LongTask:
-    """Commands on one task directory; the directory need not exist before ``init``."""
+    """Commands on one task directory. The directory need not exist before ``init``."""
 
     reports = False  # no setting makes a run end with a report page
 
@@ -109,17 +110,17 @@ class LongTask:
         self.warnings: list[str] = []  # of the last answer; a JSON answer has them too
 
     def reader(self) -> ProjectReader:
-        """Return a reader of this task for status views."""
+        """Return a reader of this task, for status views."""
         return reader(self.layout.root)
 
     def telling(self, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Return a context manager that passes lines for stderr to ``say`` instead of printing these lines."""
+        """Return a context manager that passes lines for stderr to ``say`` instead of printing them."""
         from agent_harness.protocols.longtask import log
 
         return log.told_to(say)
 
     def keep_said(self, text: str) -> None:
-        """Append the output of a run to ``runs/run.log`` if the folder ``runs`` exists. ``faces.md`` F-REC-6."""
+        """Append a run's output to ``runs/run.log`` if the folder ``runs`` exists. Source: ``faces.md`` F-REC-6."""
         import os
 
         from agent_harness.session import now
@@ -128,9 +129,9 @@ class LongTask:
             now.keep_said(self.layout.said, text)
 
     def answer(self, command: str, words: Mapping[str, object]) -> Answer:
-        """Run an `lth` command; return its answer and exit status.
+        """Run an `lth` command, and return its answer and exit status.
 
-        ``words`` maps the given options to their values, by long name without dashes. Raise ``UsageError`` for an
+        ``words`` contains the values of the given options by long name, without dashes. Raise ``UsageError`` for an
         invalid value, time or number, before any file is read or written.
         """
         method: Callable[..., Answer] = getattr(self, command.replace("-", "_"))
@@ -141,8 +142,9 @@ class LongTask:
         return self._warned(command, *method(getattr(options, OPTIONS[command])(words)))
 
     def _warned(self, command: str, answer: JsonObject | str | None, code: int) -> Answer:
-        """Return the answer of a command with its warnings, and the exit status; keep the warnings in
-        ``self.warnings``. ``longtask.md`` 5.
+        """Return a command's answer with its warnings added, and the exit status.
+
+        The warnings are also stored in ``self.warnings``. Source: ``longtask.md`` 5.
         """
         from agent_harness.protocols.longtask.store import LongTaskStore
 
@@ -153,138 +155,142 @@ class LongTask:
         return ({**answer, **noted} if isinstance(answer, dict) else answer), code
 
     def tell_warnings(self) -> None:
-        """Print each warning on stderr; warnings about ``task.json`` are not logged."""
+        """Print each warning on stderr. Warnings about ``task.json`` are not logged."""
         from agent_harness.protocols.longtask import log
 
         for each in self.warnings:
             log.warn(each)
 
     def init(self, options: InitOptions) -> Answer:
-        """Create a new long task in the task directory. ``longtask.md`` 5."""
+        """Create a new long task in the task directory. Source: ``longtask.md`` 5."""
         from agent_harness.protocols.longtask.verbs import init
 
         return init.init(self.layout, options)
 
     def validate(self) -> Answer:
-        """Check the files of the task. ``longtask.md`` 6."""
+        """Check the files of the task. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.validate(self.layout)
 
     def next(self) -> Report:
-        """Return the scheduling decision for the task. ``longtask.md`` 6."""
+        """Return the scheduling decision for the task. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.due(self.layout)
 
     def tick(self, options: TickOptions) -> Report:
-        """Make one scheduling decision without starting a worker. ``longtask.md`` 8."""
+        """Make one scheduling decision without starting an agent. Source: ``longtask.md`` 8."""
         from agent_harness.protocols.longtask.verbs import scheduling
 
         return scheduling.tick(self.layout, options)
 
     def run(self, options: RunOptions) -> Report:
-        """Run one bounded slice of the task with one worker. ``longtask.md`` 10."""
+        """Run one bounded slice of the task with one agent. Source: ``longtask.md`` 10."""
         from agent_harness.protocols.longtask.run import runner
 
         return runner.run(self.layout, options)
 
     def resume(self, options: RunOptions) -> Report:
-        """Run one slice, after printing one line on stderr that explains the decision. ``longtask.md`` 19."""
+        """Print a line on stderr that explains the decision, then run one slice. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         status.explain(self.layout)
         return self.run(options)
 
     def record(self, options: RecordOptions) -> Answer:
-        """Write progress to the task's checkpoint. ``longtask.md`` 12."""
+        """Write progress to the task's checkpoint file. Source: ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.record(self.layout, options)
 
     def evidence(self, options: EvidenceOptions) -> Report:
-        """Record one evidence item. ``longtask.md`` 12."""
+        """Record one evidence item. Source: ``longtask.md`` 12."""
         from agent_harness.protocols.longtask.verbs import record
 
         return record.gather(self.layout, options)
 
     def accept(self) -> Answer:
-        """Accept a changed ``task.json`` on behalf of a person, so that runs may start again. ``longtask.md`` 3.1."""
+        """Accept a changed ``task.json`` as a decision of the user, so that runs may start again. Source:
+        ``longtask.md`` 3.1.
+        """
         from agent_harness.protocols.longtask.verbs import record
 
         return record.accept(self.layout)
 
     def choices(self) -> TaskChoices | None:
-        """Return the decisions about the task that a person can make now; ``None`` if the task does not load."""
+        """Return the decisions about the task that a person can make now, or ``None`` if the task cannot be loaded."""
         from agent_harness.protocols.longtask.verbs import person
 
         return person.choices(self.layout)
 
     def decide(self, word: str, text: str, *, shown: str, by: str) -> str:
-        """Carry out one of the decisions in ``choices``; return a line that says what was recorded.
+        """Carry out one of the decisions in ``choices``, and return a line that says what was recorded.
 
-        Raise ``Superseded`` if the task is no longer at the revision ``shown``. ``faces.md`` F-SRV-4.
+        Raise ``Superseded`` if the task is no longer at the revision ``shown``. Source: ``faces.md`` F-SRV-4.
         """
         from agent_harness.protocols.longtask.verbs import person
 
         return person.decide(self.layout, word, text, shown=shown, by=by)
 
     def verify(self, options: VerifyOptions) -> Report:
-        """Check every success criterion of the task. ``longtask.md`` 13."""
+        """Check every success criterion of the task. Source: ``longtask.md`` 13."""
         from agent_harness.protocols.longtask import criteria
 
         return criteria.verify(self.layout, options.timeout_seconds)
 
     def rescue(self, options: RescueOptions) -> Report:
-        """List, show or restore the snapshots of the working copy taken before each slice. ``longtask.md`` 10.2."""
+        """List, show or restore the snapshots of the working copy that were taken before each slice. Source:
+        ``longtask.md`` 10.2.
+        """
         from agent_harness.protocols.longtask.run import session_folder
 
         return session_folder.rescue(self.layout, options)
 
     def classify(self, options: ClassifyOptions) -> Report:
-        """Classify a failure by the text of its output. ``longtask.md`` 11."""
+        """Classify a failure according to its output. Source: ``longtask.md`` 11."""
         from agent_harness.protocols.longtask.run.classifier import classify_command
 
         return classify_command(self.layout, options)
 
     def health(self, options: HealthOptions | None = None) -> Report:
-        """Check the readiness of the task: files, scheduler, workers and folders. ``longtask.md`` 17."""
+        """Check whether the task is ready to run: files, scheduler, agents and folders. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import health
 
         return health.health(self.layout, strict=options is not None and options.strict)
 
     def status(self) -> Answer:
-        """Return the state of the task as text. ``longtask.md`` 19."""
+        """Return the state of the task as text. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.status(self.layout)
 
     def ls(self, options: ListOptions) -> Answer:
-        """List the tasks below a folder. ``longtask.md`` 19."""
+        """List the tasks below a folder. Source: ``longtask.md`` 19."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.ls(self.layout, options)
 
     def summary(self, options: EventOptions) -> Report:
-        """Return figures about the checkpoint and the log. ``longtask.md`` 6."""
+        """Return statistics about the checkpoint file and the log. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.summary(self.layout, options)
 
     def tail(self, options: EventOptions) -> Report:
-        """Return the last events of the log. ``longtask.md`` 6."""
+        """Return the last events of the log. Source: ``longtask.md`` 6."""
         from agent_harness.protocols.longtask.verbs import status
 
         return status.tail(self.layout, options)
 
     def schedule(self, options: ScheduleOptions) -> Answer:
-        """Return the configuration lines with which cron or systemd runs slices. ``scale.md`` 9."""
+        """Return configuration lines that make cron or systemd run slices. Source: ``scale.md`` 9."""
         from agent_harness.protocols.longtask.verbs import schedule
 
         return schedule.schedule(self.layout, options)
 
     def openclaw_recipe(self, options: RecipeOptions) -> Report:
-        """Return the OpenClaw job that starts slices of this task. ``longtask.md`` 17."""
+        """Return the command that creates an OpenClaw job for slices of this task. Source: ``longtask.md`` 17."""
         from agent_harness.protocols.longtask.verbs import recipe
 
         return recipe.recipe(self.layout, options)

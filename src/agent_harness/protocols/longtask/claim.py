@@ -1,9 +1,9 @@
-"""Verification of claims of `done`: a worker's claim counts only once verified, even if its run was killed.
+"""Verification of claims that a task is done. A claim counts only when it is verified, even if its run was killed.
 
-The part of the log that is kept outside the task decides. After the last worker start by `lth run`, this log contains a
-verification or not. Without a verification, every reader shows an unfinished task, and the next `lth run` verifies the
-claim first. If ``task.json`` differs from the accepted contract, it proves nothing, and no worker starts until a person
-has reviewed it. Source: ``longtask.md`` 10.3, 18 (row 11).
+The part of the log that is stored outside the task decides. If it contains no verification after the last agent start
+by `lth run`, every reader shows the task as unfinished. The next `lth run` then verifies the claim first. If
+``task.json`` differs from the accepted contract, the verification proves nothing, and no agent starts until a person
+has reviewed the file. Source: ``longtask.md`` 10.3, 18 (row 11).
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _PROOFS = frozenset((VERIFIED, "worker output recorded", "fallback evidence reco
 
 
 class Seen:
-    """Trusted view of a task: its checkpoint, the decision, and whether a claim of `done` awaits verification."""
+    """Trusted view of a task: its checkpoint, the scheduling decision, and whether a claim of `done` awaits
+    verification.
+    """
 
     __slots__ = ("checkpoint", "claimed", "due")
 
@@ -50,11 +52,11 @@ class Seen:
 
 
 def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime) -> Seen:
-    """Return the trusted view of a task; write nothing.
+    """Return the trusted view of a task. Nothing is written.
 
-    An unproven claim is shown as `paused`, whatever else the worker wrote. If the task has used up its slices or its
-    budget, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Rate limits end at the times in the
-    shared account clock.
+    A task with an unproven claim is shown as `paused`, whatever else the agent wrote. If the task has used up its
+    slices or its budget, the decision is `needs-human` instead of `run` (``longtask.md`` 4). Rate limits end at the
+    times in the shared account clock.
     """
     if checkpoint.status == "blocked" or checkpoint.cooldowns:
         from agent_harness.protocols.longtask.run import adapters
@@ -71,7 +73,7 @@ def look(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: da
 
 
 def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | None:
-    """Return what a person has to do before a worker can start; ``None`` if nothing."""
+    """Return what a person has to do before an agent can start, or ``None`` if nothing has to be done."""
     changed = evidence.changed_members(layout, task)
     if changed:
         return f"task.json was changed ({', '.join(changed)}); review it, then: lth accept {layout.root}"
@@ -79,7 +81,9 @@ def _asked(layout: LongTaskLayout, task: Contract, *, claimed: bool) -> str | No
 
 
 def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
-    """Return a message if a limit of the task is used up, with the way to raise the limit; otherwise ``None``."""
+    """Return a message if a limit of the task is used up, with the way to raise the limit. Otherwise, return
+    ``None``.
+    """
     try:
         slices, cost_usd = log.slices(layout, task.id)
     except HarnessError:  # the next user of this log reports the error and starts nothing
@@ -100,13 +104,13 @@ def _used_up(layout: LongTaskLayout, task: Contract) -> str | None:
 
 
 STARTS_A_SLICE = 4
-"""Maximum number of process starts per slice: a worker, its fallback, and one retry of each after a provider
+"""Maximum number of process starts per slice: an agent, its fallback, and one retry of each after a provider's
 refusal.
 """
 
 
 def start_count(layout: LongTaskLayout, task: Contract) -> StartCount:
-    """Return the counter that limits worker starts on a task, even if a worker edits the log or `maxSlices`."""
+    """Return the counter that limits agent starts on a task, even if an agent edits the log or `maxSlices`."""
     import shlex
 
     from agent_harness.supervision.starts import StartCount
@@ -121,9 +125,9 @@ _LOOK_BYTES = 20_000  # a shorter count is within every limit; skipping it keeps
 
 
 def is_proven(events: Iterable[LogEvent]) -> bool:
-    """Return True if `done` was verified, according to the log events, newest first.
+    """Return True if `done` was verified, according to the log events, which are given newest first.
 
-    Also return True if `lth run` never started a worker; people then decide whether the task is done.
+    The result is also True if `lth run` never started an agent. People then decide whether the task is done.
     """
     for event in events:
         if event.type == "worker_started" or event.reason == records.WITHDRAWN:
@@ -134,7 +138,7 @@ def is_proven(events: Iterable[LogEvent]) -> bool:
 
 
 def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
-    """Return the verdict that proves `done`; ``None`` if none is recorded, as for a task from another machine.
+    """Return the verdict that proves `done`, or ``None`` if none is recorded, as for a task from another machine.
 
     The verdict's ``grade`` is ``None`` if a person decided all criteria.
     """
@@ -145,7 +149,7 @@ def proof_of(layout: LongTaskLayout, task_id: str) -> ClaimVerdict | None:
 
 
 def started(layout: LongTaskLayout) -> LogEvent | None:
-    """Return the event of the last worker start on the task; ``None`` if no worker was started."""
+    """Return the event of the last agent start on the task, or ``None`` if no agent was started."""
     return next((event for event in log.newest_first(layout) if event.type == "worker_started"), None)
 
 
@@ -158,10 +162,10 @@ def verdict_on(
     by: ClaimVerdict | None = None,
     code: str = "not_verified",
 ) -> ClaimVerdict:
-    """Return the verdict on a claim of `done`, made from its verification report.
+    """Return the verdict on a claim of `done`, made from the verification report on the claim.
 
-    ``by`` contains the known facts about the worker. The verdict id depends only on the last worker start, so that a
-    claim verified by a killed run is reported once. ``code`` is the reason for a rejection without a report.
+    ``by`` contains the known facts about the agent. The verdict id depends only on the last agent start, so that a
+    claim that a killed run verified is reported only once. ``code`` is the reason for a rejection without a report.
     """
     from dataclasses import replace
 
@@ -188,8 +192,8 @@ def verdict_on(
 
 
 def _code(missing: list[JsonObject]) -> str:
-    """Return the rejection code for failed criteria. A graded criterion passed its command, but its grade is not
-    enough.
+    """Return the rejection code for failed criteria. If a criterion has a grade, its command passed, but the grade is
+    too low.
     """
     if all(each.get("grade") == "unchanged" for each in missing):
         return "unchanged"
@@ -199,7 +203,7 @@ def _code(missing: list[JsonObject]) -> str:
 def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
     """Return the grade of an accepted claim and the reason for the grade.
 
-    Both values come from the first criterion that is not proven, and are ``None`` if a person decided every criterion.
+    Both values come from the first criterion that is not proven. They are ``None`` if a person decided every criterion.
     """
     for each in checks:
         if each.get("grade") != "proven" and each["metric"] != "manual":
@@ -209,7 +213,7 @@ def _graded(checks: list[JsonObject]) -> tuple[str | None, str | None]:
 
 
 def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
-    """Return the verdict step of one criterion; save its command's output in a file."""
+    """Return the verdict step about one criterion, after saving the output of its command in a file."""
     from agent_harness.session import ledger
 
     good, command, log_path = check["status"] == "pass", check.get("command"), None
@@ -230,11 +234,11 @@ def _step(layout: LongTaskLayout, check: JsonObject) -> VerdictStep:
 
 
 def finalize(store: LongTaskStore, lock: RunLease, interruption: Stop) -> JsonObject | None:
-    """Verify a claim of `done` that an earlier run left; return the report, or ``None`` if there is no open claim.
+    """Verify a claim of `done` that an earlier run left. Return the report, or ``None`` if there is no open claim.
 
-    Afterwards the checkpoint says `done` with the proof in the log, or `paused` with the unmet criteria. Call this
-    function while holding the lease; the criteria commands run without any other lock. Raise ``Interrupted`` after a
-    signal; the claim then stays unverified.
+    Afterwards, the checkpoint file says `done`, with the proof in the log, or `paused`, with the unmet criteria. The
+    caller must hold the lease; the criteria commands run without any other lock. After a signal, raise ``Interrupted``;
+    the claim then stays unverified.
     """
 
     def must_stop() -> bool:
@@ -266,10 +270,10 @@ def _require(lock: RunLease, interruption: Stop) -> None:
 
 
 def _finalize(change: CheckpointChange, text: str, report: JsonObject, last: bool, line: ClaimVerdict) -> None:
-    """Write the result of a verification to the checkpoint.
+    """Write the result of a verification to the checkpoint file.
 
-    If the checkpoint has changed since the verification, the next round verifies it again. In the ``last`` round, the
-    claim in a changed checkpoint is rejected.
+    If the checkpoint file has changed since the verification, the next round verifies it again. In the ``last`` round,
+    the claim in a changed checkpoint file is rejected.
     """
     same = jsontext.line(change.checkpoint.raw) == text
     if same and report["status"] == "pass":

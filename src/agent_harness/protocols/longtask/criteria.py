@@ -1,6 +1,6 @@
-"""Check of each success criterion against commands, outputs and evidence; nothing is written.
+"""Check of each success criterion against commands, outputs and evidence. Nothing is written.
 
-If a worker has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
+If an agent has weakened a file that a command depends on, the command is not run. ``criteria_guard`` writes these
 objections to ``sessions/guard.json``, and every verification reads this file.
 
 Source: ``longtask.md`` 13.
@@ -37,7 +37,7 @@ _STDOUT, _STDERR = "## stdout", "## stderr"
 
 
 class _Verification:
-    """Inputs for checking the success criteria of one task."""
+    """Inputs of the check of one task's success criteria."""
 
     __slots__ = ("installed", "items", "layout", "places", "stop", "task", "timeout_seconds")
 
@@ -61,14 +61,16 @@ class _Verification:
 
     @property
     def objection(self) -> str | None:
-        """Reason why changed software prevents every criterion command from proving anything; ``None`` without a
-        change.
+        """Reason why no criteria command can prove anything, which is a change of installed software; ``None`` without
+        a change.
         """
         changed = self.installed.findings if self.installed and self.installed.steering else []
         return f"{changed[0].message.rstrip('.')}; {_ALLOWED_BY}" if changed else None
 
     def file(self, path: str) -> str | None:
-        """Return the text of a file in the task or its repository; ``None`` for other or unreadable files."""
+        """Return the text of a file in the task or its repository. For any other or unreadable file, return
+        ``None``.
+        """
         try:
             real = os.path.realpath(forbidden.expanded(path, self.layout.root))
             if not any(os.path.commonpath([place, real]) == place for place in self.places):
@@ -82,7 +84,7 @@ def verify(layout: LongTaskLayout, timeout_seconds: int | None) -> tuple[JsonObj
     """Return the report of ``lth verify`` and its exit code.
 
     The exit code is 0 only if every criterion passes. ``timeout_seconds`` applies to each command; ``None`` means 300
-    s.
+    seconds.
     """
     store = LongTaskStore(layout)
     try:
@@ -101,8 +103,9 @@ def check(
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> JsonObject:
-    """Return the verification report on a loaded task. ``stop`` is polled while a command runs; True ends the
-    command.
+    """Return the verification report on a loaded task.
+
+    ``stop`` is polled while a command runs. If ``stop`` returns True, the command is ended.
     """
     items, skipped = evidence.everything(layout, checkpoint)
     verification = _Verification(layout, task, items, timeout_seconds, stop)
@@ -119,15 +122,15 @@ def check(
 
 
 def unmet(report: JsonObject, *, besides: str | None = None) -> list[str]:
-    """Return the ids of the failed criteria in a report, except criteria whose metric is ``besides``."""
+    """Return the ids of the failed criteria in a report. Criteria with the metric ``besides`` are not included."""
     return [str(each["id"]) for each in report["checks"] if each["status"] != "pass" and each["metric"] != besides]
 
 
 def asks_if_done(report: JsonObject | None) -> list[str]:
-    """Return the ids of criteria that fail only because their commands already passed before the work; else an empty
-    list.
+    """Return the ids of the failed criteria if each of them fails only because its command already passed before the
+    work.
 
-    A person then decides whether the task is done. The list is empty if any criterion fails for another reason.
+    A person then decides whether the task is done. If any criterion fails for another reason, the list is empty.
     """
     missing = [each for each in report["checks"] if each["status"] != "pass"] if report else []
     asks = all(each.get("grade") == "unchanged" for each in missing)
@@ -135,7 +138,7 @@ def asks_if_done(report: JsonObject | None) -> list[str]:
 
 
 def unmet_without_commands(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[str]:
-    """Return the ids of the unmet criteria without running any command.
+    """Return the ids of the criteria that are unmet if no command is run.
 
     A criterion that only a command can decide counts as unmet.
     """
@@ -183,8 +186,7 @@ def _command(verification: _Verification, criterion: Criterion) -> JsonObject:
 
 
 def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | None:
-    """Return the differences in installed software that a slice caused, where criteria commands run; ``None`` if
-    unknown.
+    """Return the changes that a slice made to the software that criteria commands use, or ``None`` if they are unknown.
 
     Files listed in `workerPolicy.mayChange` are exempt.
     """
@@ -203,7 +205,7 @@ def installed_since(layout: LongTaskLayout, task: Contract) -> Differences | Non
 
 
 def commands(layout: LongTaskLayout, task: Contract) -> list[tuple[str, str, str]]:
-    """Return id, command and folder of every criterion with a command whose folder exists."""
+    """Return the id, command and folder of every criterion that has a command, if the folder exists."""
     verification = _Verification(layout, task, [], 0, None)
     found = []
     for each in task.criteria:
@@ -307,9 +309,9 @@ def _texts_of(verification: _Verification, items: list[EvidenceItem]) -> list[st
 
 
 def _counting(text: str | None) -> list[str]:
-    """Return the texts of a file in which a criterion's expected output may occur.
+    """Return the parts of a file in which a criterion's expected output may occur.
 
-    In a worker output file, these are stdout and stderr if the worker succeeded. Any other file is one text.
+    In an agent's output file, these are stdout and stderr, if the agent succeeded. Any other file is one part.
     """
     if text is None:
         return []
@@ -356,7 +358,7 @@ FILE = "sessions/guard.json"
 
 
 class Objection(RecordView):
-    """Objection to a criterion because a worker has weakened a file on which the criterion depends."""
+    """Objection to a criterion, because an agent has weakened a file that the criterion depends on."""
 
     __slots__ = ()
 
@@ -370,7 +372,7 @@ class Objection(RecordView):
 
     @property
     def stands(self) -> bool:
-        """True while the weakened file is unchanged since the worker's edit; a person's edit ends the objection."""
+        """True while the weakened file is as the agent left it. An edit by a person ends the objection."""
         return digest_of(content_of(self.path)) == self.raw["after"]
 
 
@@ -380,7 +382,7 @@ def standing(layout: LongTaskLayout) -> list[Objection]:
 
 
 def written(layout: LongTaskLayout) -> list[Objection]:
-    """Return every recorded objection to a criterion; an unreadable record counts as empty."""
+    """Return every recorded objection to a criterion. If the record is unreadable, the list is empty."""
     if not os.path.lexists(os.path.join(layout.root, FILE)):
         return []
     try:
@@ -396,7 +398,7 @@ def written(layout: LongTaskLayout) -> list[Objection]:
 
 
 def content_of(path: str) -> bytes | None:
-    """Return the content of a regular file; ``None`` for other or unreadable files."""
+    """Return the content of a regular file. For any other or unreadable file, return ``None``."""
     try:
         return files.read_bytes(path)
     except (HarnessError, OSError, ValueError):
@@ -404,7 +406,7 @@ def content_of(path: str) -> bytes | None:
 
 
 def digest_of(content: bytes | None) -> str:
-    """Return the SHA-256 digest of the bytes; an empty string for ``None``."""
+    """Return the SHA-256 digest of the bytes, or an empty string for ``None``."""
     from agent_harness.kernel import digest
 
     return "" if content is None else digest.sha256(content)

@@ -1,8 +1,8 @@
-"""Files that criteria commands mention or load, and the changes to these files since a slice began.
+"""Files that criteria commands mention or load, and the changes to these files since the slice began.
 
-A worker may add to a script or test that a criterion depends on. If the worker weakens, deletes or rewrites such a
-file, the criterion fails with the reason, in this run and every later `verify`. The objection ends when the file is
-restored, a person has edited it, or ``workerPolicy.mayChange`` lists it. ``sessions/guard.json`` contains the
+An agent may add to a script or test that a criterion depends on. If the agent weakens, deletes or rewrites such a file,
+the criterion fails with this reason, in the current run and in every later `verify`. The objection ends when the file
+is restored, a person has edited it, or ``workerPolicy.mayChange`` lists it. ``sessions/guard.json`` contains the
 objections.
 """
 
@@ -37,7 +37,7 @@ _KEPT_BYTES = 8 << 20  # limit of the copies outside the task while a slice runs
 
 @dataclass(frozen=True, kw_only=True)
 class _Guarded:
-    """One criterion command and the contents of its files at the start of the slice."""
+    """Command of one criterion, with the contents that the files it depends on had at the start of the slice."""
 
     criterion: str
     command: str
@@ -45,7 +45,7 @@ class _Guarded:
     kept: KeptFiles  # paths relative to the folder
 
     def as_record(self) -> JsonObject:
-        """Return the JSON record of a guarded criterion command."""
+        """Return the JSON record that describes a guarded criterion command."""
         return {
             "criterion": self.criterion,
             "command": self.command,
@@ -55,7 +55,7 @@ class _Guarded:
 
     @classmethod
     def from_record(cls, record: object) -> _Guarded | None:
-        """Return the guarded criterion command from its JSON record; ``None`` if the record is invalid."""
+        """Return the guarded criterion command that a JSON record describes, or ``None`` if the record is invalid."""
         found = record if isinstance(record, dict) else {}
         texts = [found.get(name) for name in ("criterion", "command", "folder")]
         kept = KeptFiles.from_record(found)
@@ -71,7 +71,7 @@ def _kept_at(layout: LongTaskLayout) -> str | None:
 
 
 class CriteriaGuard:
-    """Files that the criteria depend on, with their contents at the start of a slice."""
+    """Files that the criteria depend on, with the contents that they had at the start of a slice."""
 
     def __init__(self, layout: LongTaskLayout, task: Contract) -> None:
         self._layout, self._task = layout, task
@@ -83,7 +83,9 @@ class CriteriaGuard:
 
     @classmethod
     def left_by(cls, layout: LongTaskLayout, task: Contract) -> CriteriaGuard | None:
-        """Return the guard with the files that a killed run recorded for its slice; ``None`` if there is no record."""
+        """Return the guard with the files that a killed run recorded for its slice, or ``None`` if there is no
+        record.
+        """
         path = _kept_at(layout)
         if path is None or not os.path.lexists(path):
             return None
@@ -96,7 +98,7 @@ class CriteriaGuard:
         return guard
 
     def look_around(self) -> None:
-        """Record the installed software in the folders where criteria commands run, before a worker starts."""
+        """Record the software that is installed where criteria commands run, before an agent starts."""
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
         if places and (path := self._layout.installed(make=True)):
             wished = settings_from(self._task.policy.raw.get("sandbox"))
@@ -104,7 +106,7 @@ class CriteriaGuard:
             InstalledRecord(path).begin(wanted.now(), project=Path(places[0][1]))
 
     def looked_around(self) -> None:
-        """Record the changes that a slice made to installed software, so that the next slice still reports these
+        """Record the changes that a slice made to installed software, so that later slices still report these
         changes.
         """
         places = [each[1:] for each in criteria.commands(self._layout, self._task)]
@@ -112,7 +114,9 @@ class CriteriaGuard:
             InstalledRecord(path).end(project=Path(places[0][1]), frees=released(self._may_change))
 
     def keep(self) -> None:
-        """Save the guarded files outside the task during the slice, so that the next run can check a killed slice."""
+        """Save the guarded files outside the task during the slice. If the slice is killed, the next run can still
+        compare them.
+        """
         if path := _kept_at(self._layout):
             room = _KEPT_BYTES
             rows: list[JsonObject] = []
@@ -122,7 +126,7 @@ class CriteriaGuard:
             files.write_json(path, {"guarded": rows})
 
     def ended(self) -> None:
-        """Write the objections to the criteria after the worker has ended."""
+        """Write the objections to the criteria, after the agent has ended."""
         found = [each for guarded in self._guarded for each in self._objections(guarded)]
         oldest = {(each.criterion, each.path): each for each in [*found, *self._standing]}
         now = [{**each.raw, "after": criteria.digest_of(criteria.content_of(each.path))} for each in oldest.values()]
@@ -162,8 +166,8 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
     """Return the report on a claim after a closer check of the criteria commands that passed.
 
     In a git repository, each command runs again in a checkout: under observation, on the commit before the first slice,
-    and with changed expected values. A criterion with an objection fails; the others get a ``grade`` and a ``basis``. A
-    report that has already failed is returned unchanged.
+    and with changed expected values. A criterion with an objection fails; the other criteria get a ``grade`` and a
+    ``basis``. A report that has already failed is returned unchanged.
     """
     begun = evidence.begun_at(layout) if report["status"] == "pass" else {}
     for each in report["checks"] if begun else ():
@@ -196,7 +200,7 @@ def looked_through(layout: LongTaskLayout, task: Contract, report: JsonObject, *
 
 
 def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
-    """Return the grade of a command that passed in the working copy, given its verdict in a checkout."""
+    """Return the grade of a command that passed in the working copy, based on the verdict on its run in a checkout."""
     if not found.accepted:
         return Grade(CHECKED, "the command passes in the working copy, but fails in a checkout of the work")
     grade = grade_of_verdict(found, trusted=policy.trust == FAST)
@@ -204,7 +208,10 @@ def _grade(found: Verdict, policy: WorkerPolicy) -> Grade:
 
 
 def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
-    """Fail each command that passes on unchanged work or proves less than the task requires; return the report."""
+    """Return the report, in which each command that proves less than the task requires now counts as failed.
+
+    A command that passes on unchanged work counts as failed too.
+    """
     for each in report["checks"]:
         if each["metric"] != "command":
             continue
@@ -219,11 +226,15 @@ def _asked_for(report: JsonObject, policy: WorkerPolicy) -> JsonObject:
 
 
 def _plain(message: str) -> str:
-    """Return the message with this protocol's name for the setting, and with only characters that JSON can contain."""
+    """Return the message with the name that this protocol uses for the setting, and only with characters allowed in
+    JSON.
+    """
     text = message.replace("validation.may_change", "workerPolicy.mayChange")
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _tree(layout: LongTaskLayout, root: str) -> Tree | None:
-    """Return the files below a folder without the harness's own files; ``None`` if there are too many to guard."""
+    """Return the files below a folder, without the harness's own files, or ``None`` if there are too many files to
+    guard.
+    """
     return folder_tree(root, besides=(layout.sessions, layout.runs, layout.evidence))

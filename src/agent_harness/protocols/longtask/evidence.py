@@ -1,11 +1,11 @@
-"""Evidence: items, their identity, the window in the checkpoint, the archive, and confirmation by a person.
+"""Evidence: items, their identity, their number in the checkpoint file, the archive, and confirmation by a person.
 
 A person decides manual criteria. From the first slice on, ``words.jsonl`` lists each item that a person confirmed: an
-item that existed before a worker started, or that a person's command recorded later. This file is in the task's state
-folder outside the task (``kernel/trusted_state.py``). Without this file, as for a task never run here, all evidence is
-trusted.
+item that existed before an agent started, or an item that a person's command recorded later. The file is in the task's
+state folder outside the task (``kernel/trusted_state.py``). If there is no such file, because the task never ran on
+this machine, all evidence is trusted.
 
-A worker's change to ``task.json`` also counts only once a person has accepted the change. Source: ``longtask.md`` 3.3,
+An agent's change to ``task.json`` also counts only after a person has accepted the change. Source: ``longtask.md`` 3.3,
 12, 13.
 """
 
@@ -45,18 +45,21 @@ ORDER = (
     "summary",
     "manifestPath",
 )
-"""Names of an evidence item's members, in written order."""
+"""Names of the members of an evidence item, in the order in which the members are written."""
 
 
 def in_order(item: JsonObject) -> JsonObject:
-    """Return the evidence item with its known members in order, then the other members; ``None`` values are dropped."""
+    """Return the evidence item with its known members in order, then its other members. Members that are ``None`` are
+    dropped.
+    """
     known = {name: item[name] for name in ORDER if item.get(name) is not None}
     return {**known, **{name: value for name, value in item.items() if name not in ORDER and value is not None}}
 
 
 def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return all evidence of the task without duplicates, archived items first, and the number of damaged archive
-    lines.
+    """Return all evidence of the task, and the number of damaged archive lines.
+
+    Archived items come first, and there are no duplicates.
     """
     archived, skipped = log.archived(layout, checkpoint)
     window = checkpoint.evidence
@@ -65,10 +68,10 @@ def everything(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evi
 
 
 def add(change: CheckpointChange, *items: JsonObject) -> bool:
-    """Add items to the checkpoint's evidence, and move the oldest items to the archive if there are too many.
+    """Add items to the evidence in the checkpoint file. If there are too many, move the oldest items to the archive.
 
-    Return True if an item was archived. An item that the checkpoint already contains is skipped. Raise ``OutsideTask``
-    if the archive would be outside the task.
+    Return True if an item was archived. An item that the checkpoint file already contains is skipped. Raise
+    ``OutsideTask`` if the archive would be outside the task.
     """
     checkpoint, size = change.checkpoint, change.task.window
     window = list(checkpoint.items("evidence"))
@@ -106,7 +109,9 @@ _WORDS = "words.jsonl"
 
 
 def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
-    """Record all present evidence as confirmed by people, before a worker starts; do nothing if a record exists."""
+    """Record, before an agent starts, that people have confirmed all present evidence. If there is a record, do
+    nothing.
+    """
     home = layout.home(make=True)
     path = home and os.path.join(home, _WORDS)
     if path and not os.path.lexists(path):
@@ -115,13 +120,16 @@ def adopt(layout: LongTaskLayout, checkpoint: Checkpoint) -> None:
 
 
 def note_word(layout: LongTaskLayout, item: JsonObject) -> None:
-    """Record that a person confirmed this evidence item with a command."""
+    """Record that a person has confirmed this evidence item by running a command."""
     if (path := _words(layout)) and os.access(path, os.W_OK):
         journal.append(path, {"items": [_digest(item)]})
 
 
 def believed(layout: LongTaskLayout) -> frozenset[str] | None:
-    """Return the digests of evidence items confirmed by people; ``None`` if no worker has started on the task here."""
+    """Return the digests of the evidence items that people confirmed.
+
+    Return ``None`` if no agent has started on the task on this machine.
+    """
     path = _words(layout)
     if path is None:
         return None
@@ -129,8 +137,9 @@ def believed(layout: LongTaskLayout) -> frozenset[str] | None:
 
 
 def is_word_of(known: frozenset[str] | None, item: EvidenceItem) -> bool:
-    """Return True if a person confirmed the evidence item. ``known`` contains the digests of confirmed items; ``None``
-    trusts all items.
+    """Return True if a person confirmed the evidence item.
+
+    ``known`` contains the digests of confirmed items. If ``known`` is ``None``, all items are trusted.
     """
     return known is None or _digest(item.raw) in known
 
@@ -147,10 +156,10 @@ _CONTRACT = "contract.json"
 def accept_contract(
     layout: LongTaskLayout, contract: JsonObject | None, begun: Mapping[str, str] | None = None
 ) -> None:
-    """Record the contract (``task.json``) as accepted by a person.
+    """Record that a person has accepted the contract (``task.json``).
 
-    ``None`` deletes the record, so that the next run accepts the contract on disk. ``begun`` maps each repository
-    folder to its commit before the first slice.
+    ``None`` deletes the record, so that the next run accepts the contract on disk. ``begun`` contains, by repository
+    folder, the commit before the first slice.
     """
     home = layout.home(make=contract is not None)
     if not home:
@@ -163,9 +172,10 @@ def accept_contract(
 
 
 def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, commit: str | None) -> None:
-    """Accept the contract, and record the repository's commit, unless a worker has already worked on the task there.
+    """Accept the contract if no contract is accepted yet, and record the repository's commit if none is recorded yet.
 
-    ``commit`` is checked out in ``top``, the worktree in which the worker works.
+    ``commit`` is checked out in ``top``, the worktree in which the agent works. If the contract has changed since it
+    was accepted, nothing is recorded.
     """
     home = layout.home()
     known = begun_at(layout)
@@ -176,7 +186,7 @@ def adopt_contract(layout: LongTaskLayout, task: Contract, top: str | None, comm
 
 
 def begun_at(layout: LongTaskLayout) -> dict[str, str]:
-    """Return the commit of each repository before the first slice, by repository folder."""
+    """Return, by repository folder, the commit of the repository before the first slice."""
     home = layout.home()
     try:
         found = files.read_json(os.path.join(home, _CONTRACT)).get("begun") if home else None
@@ -186,7 +196,9 @@ def begun_at(layout: LongTaskLayout) -> dict[str, str]:
 
 
 def changed_members(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return the members of ``task.json`` that differ from the accepted contract; empty if no contract was accepted."""
+    """Return the members of ``task.json`` that differ from the accepted contract. If no member differs, the list is
+    empty.
+    """
     home = layout.home()
     path = os.path.join(home, _CONTRACT) if home else ""
     if not os.path.isfile(path):

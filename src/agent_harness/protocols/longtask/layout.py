@@ -1,26 +1,25 @@
 """Paths of all files of a long task; no other module contains these file names.
 
-    TASK_DIR/
-      task.json                 contract; written by `lth init` and by people
-      checkpoint.json           state from which any worker resumes
-      harness.md                operating rules for people and workers
-      runs/YYYY-MM-DD.jsonl     event log, by the UTC date of the event; append-only
-      runs/verdicts/            output of criteria commands
-      sessions/STAMP/           one worker session: transcript, recording, rescue point
-      evidence/                 worker output, manifests, archive, handoff notes, user files
-      artifacts/                generated results
-      .lth.lock                 lease of the current run
-
-    $XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
-      contract.json             ``task.json`` as accepted by a person: ``evidence``
-      course.jsonl              events that decide whether the task is done, and its cost: ``log``
-      slice.json                criteria files at the start of the current slice: ``criteria_guard``
-      installed.json            installed software at the start of a slice: ``criteria_guard``
-      starts.jsonl              every worker start: ``supervision/dispatch.py``
-      words.jsonl               evidence confirmed by people: ``evidence``
-      verdicts.jsonl            verdict on each claim, kept permanently: ``session/ledger.py``
-      now.json                  current slice
-      place.json                path of the task
+TASK_DIR/
+  task.json                 contract; written by `lth init` and by people
+  checkpoint.json           state from which any agent can continue
+  harness.md                operating rules for people and agents
+  runs/YYYY-MM-DD.jsonl     event log, by the UTC date of the event; append-only
+  runs/verdicts/            output of criteria commands
+  sessions/STAMP/           one agent session: transcript, recording, rescue point
+  evidence/                 agent output, manifests, archive, handoff notes, user files
+  artifacts/                generated results
+  .lth.lock                 lease of the current run
+$XDG_STATE_HOME/agent-harness/projects/NAME/     outside the task: ``kernel/trusted_state.py``
+  contract.json             ``task.json`` as accepted by a person: ``evidence``
+  course.jsonl              events that decide whether the task is done, and its cost: ``log``
+  slice.json                criteria files at the start of the current slice: ``criteria_guard``
+  installed.json            installed software at the start of a slice: ``criteria_guard``
+  starts.jsonl              every agent start: ``supervision/dispatch.py``
+  words.jsonl               evidence confirmed by people: ``evidence``
+  verdicts.jsonl            verdict on each claim, kept forever: ``session/ledger.py``
+  now.json                  current slice
+  place.json                path of the task
 
 Source: ``longtask.md`` 1.
 """
@@ -32,22 +31,26 @@ import os
 from agent_harness.errors import HarnessError
 
 ARCHIVE = "evidence/checkpoint-evidence-archive.jsonl"
-"""Default path of the archive for evidence that no longer fits in the checkpoint, relative to the task directory."""
+"""Default path, relative to the task directory, of the archive for evidence that no longer fits in the checkpoint
+file.
+"""
 
 
 class OutsideTask(HarnessError):
-    """Error: a path leads outside the task directory; nothing was written."""
+    """Error that a path leads outside the task directory. Nothing was written."""
 
     code = "outside_task"
 
 
 def file_stamp(timestamp: str) -> str:
-    """Return a timestamp in a form suitable for file names: ``2026-05-17T12-35-54-111Z``."""
+    """Return a timestamp in a form that is suitable for file names: ``2026-05-17T12-35-54-111Z``."""
     return timestamp.replace(":", "-").replace(".", "-")
 
 
 class LongTaskLayout:
-    """Absolute paths of one task, as plain strings so that `lth next` starts within milliseconds."""
+    """Absolute paths of one task's files. The paths are plain strings, so that `lth next` starts within
+    milliseconds.
+    """
 
     __slots__ = ("root",)
 
@@ -78,13 +81,14 @@ class LongTaskLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of criteria commands during verification: files ``N-criterion-ID.txt``."""
+        """Folder for the output of criteria commands during verification, in files named ``N-criterion-ID.txt``."""
         return self._at("runs", "verdicts")
 
     def ledger(self, *, make: bool = True) -> str:
-        """Return the path of the verdict ledger; in the task's ``runs`` folder if no state folder can be written.
+        """Return the path of the verdict ledger.
 
-        With ``make=False`` (for reading), no folder is created.
+        If no state folder outside the task can be written, the ledger is in the task's folder ``runs``. ``make=False``
+        is for readers: no folder is created.
         """
         from agent_harness.kernel import trusted_state
 
@@ -110,12 +114,16 @@ class LongTaskLayout:
         return self._at(".lth.lock")
 
     def installed(self, *, make: bool = False) -> str | None:
-        """Return the path of the record of installed software; ``None`` without a state folder."""
+        """Return the path of the record of installed software, or ``None`` if there is no state folder outside the
+        task.
+        """
         home = self.home(make=make)
         return os.path.join(home, "installed.json") if home else None
 
     def home(self, *, make: bool = False) -> str | None:
-        """Return the state folder outside the task, which workers do not know; ``None`` if there is none."""
+        """Return the task's state folder outside the task, which is not shown to agents, or ``None`` if there is
+        none.
+        """
         from agent_harness.kernel import trusted_state
 
         if make:
@@ -123,18 +131,18 @@ class LongTaskLayout:
         return trusted_state.existing(self.task, self.root, writable=False)
 
     def run_log(self, date: str) -> str:
-        """Return the path of the log for one UTC date, ``YYYY-MM-DD``; a full timestamp is also accepted."""
+        """Return the path of the log for one UTC date, ``YYYY-MM-DD``. A full timestamp is also accepted."""
         return self._at("runs", f"{date[:10]}.jsonl")
 
     @property
     def said(self) -> str:
-        """Path of the log of messages that runs have shown to people."""
+        """Path of the log of the messages that runs have shown to people."""
         return self._at("runs", "run.log")
 
     def inside(self, path: str, what: str = "path") -> str:
-        """Return the absolute path of a file of the task, which need not exist.
+        """Return the absolute path of a file in the task. The file need not exist.
 
-        Raise ``OutsideTask`` if the path leads outside the task directory, lexically or through a symbolic link.
+        Raise ``OutsideTask`` if the path leads outside the task directory, as written or through a symbolic link.
         """
         refusal = OutsideTask(f"{what} must stay inside the task directory: {path}")
         if "\0" in path:
@@ -146,5 +154,5 @@ class LongTaskLayout:
         return absolute
 
     def relative(self, path: str) -> str:
-        """Return a path relative to the task directory, the form used in records."""
+        """Return a path relative to the task directory, which is the form that records use."""
         return os.path.relpath(path, self.root)

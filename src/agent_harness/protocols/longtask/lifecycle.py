@@ -1,4 +1,4 @@
-"""Scheduling decision: run, wait, done or needs-human. Pure functions of a checkpoint and a time.
+"""Scheduling decision: run, wait, done or needs-human. The functions depend only on a checkpoint and a time.
 
 Source: ``longtask.md`` 4.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SchedulingDecision:
-    """Scheduling decision, its reason, and the whole seconds until the decision may change."""
+    """Scheduling decision, with its reason and the number of seconds until the decision may change."""
 
     __slots__ = ("decision", "reason", "wait_seconds")
 
@@ -29,7 +29,7 @@ class SchedulingDecision:
 
 
 def seconds_until(until: datetime, now: datetime) -> int:
-    """Return the whole seconds from ``now`` to ``until``, rounded up; 0 if ``until`` has passed."""
+    """Return the number of seconds from ``now`` to ``until``, rounded up, or 0 if ``until`` has passed."""
     from agent_harness.kernel.clock import timedelta
 
     return max(0, -((now - until) // timedelta(seconds=1)))
@@ -70,7 +70,9 @@ ROWS: tuple[tuple[Callable[[Checkpoint, datetime], bool], str, str], ...] = (
     (_is("blocked"), "run", "blocked window reopened"),
     (_is_ready, "run", "checkpoint status is {status}"),
 )
-"""Decision table of condition, decision and reason; the first true condition decides."""
+"""Decision table, with a condition, a decision and a reason in each row. The first row whose condition is true
+decides.
+"""
 
 _OTHERWISE = ("needs-human", "checkpoint status is {status}")  # a valid checkpoint never gets here
 
@@ -85,7 +87,9 @@ def decide(checkpoint: Checkpoint, now: datetime) -> SchedulingDecision:
 
 
 def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
-    """Return a copy of the checkpoint with a `blocked` status changed to `active`; other statuses stay unchanged."""
+    """Return a copy of the checkpoint in which the status `blocked` is changed to `active`. Other statuses do not
+    change.
+    """
     raw = dict(checkpoint.raw)
     if checkpoint.status == "blocked":
         raw |= {"status": "active", "blockedUntil": None, "blocker": None}
@@ -94,12 +98,12 @@ def reopened(checkpoint: Checkpoint, now: datetime) -> Checkpoint:
 
 
 def is_cooling(checkpoint: Checkpoint, worker: str, now: datetime) -> bool:
-    """Return True if the worker's rate limit has not ended yet."""
+    """Return True if the agent's rate limit has not ended yet."""
     found = checkpoint.cooldowns.get(worker)
     until = found.until if found else None
     return until is not None and until > now
 
 
 def expired_cooldowns(checkpoint: Checkpoint, now: datetime) -> list[str]:
-    """Return the workers whose cooldown has ended or has no valid end, in checkpoint order."""
+    """Return the names of agents whose rate limit has ended or has no valid end, in the order of the checkpoint."""
     return [worker for worker in checkpoint.cooldowns if not is_cooling(checkpoint, worker, now)]

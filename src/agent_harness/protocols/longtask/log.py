@@ -1,4 +1,4 @@
-"""Event log and evidence archive: append-only files; readers skip damaged lines.
+"""Event log and evidence archive, which are append-only files. Readers skip damaged lines.
 
 Source: ``longtask.md`` 3.4, 6, 12, 15.
 """
@@ -29,8 +29,9 @@ _LISTENERS: list[Callable[[str], None]] = []
 
 
 def told_to(say: Callable[[str], None]) -> ExitStack:
-    """Send lines for a person to ``say`` until the returned stack is closed; used while a terminal shows a live
-    view.
+    """Pass lines that are meant for a person to ``say`` until the returned stack is closed.
+
+    This is used while a terminal shows a live view.
     """
     from contextlib import ExitStack
 
@@ -41,7 +42,7 @@ def told_to(say: Callable[[str], None]) -> ExitStack:
 
 
 def tell(line: str) -> None:
-    """Print one line for a person on stderr; stdout carries only the command's answer."""
+    """Print one line for a person on stderr, because stdout contains only the command's answer."""
     if _LISTENERS:
         _LISTENERS[-1](line)
         return
@@ -52,18 +53,19 @@ def tell(line: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning for a person on stderr."""
+    """Print a warning that is meant for a person on stderr."""
     from agent_harness.kernel.terminal import one_line
 
     tell(f"lth: warning: {one_line(text)}")
 
 
 def add(layout: LongTaskLayout, record: JsonObject, task_id: str | None = None) -> bool:
-    """Append one event to the log of its UTC day; if the event does not fit the schema, warn and return False.
+    """Append one event to the log of its UTC day. If the event does not fit the schema, print a warning and return
+    False.
 
-    Events that decide whether the task ``task_id`` is done, or its cost, are also saved outside the task. If the clock
-    was set back, the event is appended to the newest day's file. The latest event is therefore always the last line of
-    the last file.
+    Events about the cost of the task ``task_id``, and events that decide whether the task is done, are also saved
+    outside the task. If the clock was set back, the event is appended to the file of the newest day. The latest event
+    is therefore always the last line of the last file.
     """
     misfits = records.event_problems(record)
     at = record.get("at")
@@ -91,9 +93,10 @@ def _day_of(layout: LongTaskLayout, at: str) -> str:
 
 
 def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
-    """Raise an error, before anything is written, if the log of a day cannot be written.
+    """Raise an error if the log for the date of ``at`` cannot be written. Call this function before anything is
+    written.
 
-    Raise ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if a path exists but is not a folder or
+    Raise ``OutsideTask`` if the log is outside the task, and ``StateDamaged`` if a path exists but is not a folder or a
     regular file.
     """
     path = _day_of(layout, at)
@@ -110,9 +113,10 @@ def refuse_elsewhere(layout: LongTaskLayout, at: str) -> None:
 ENDS = ("worker_completed", "worker_failed")
 """Names of the events that end a slice."""
 COUNTED = ("inputTokens", "outputTokens", "cachedTokens", "totalTokens")
-"""Token counts in a usage record, besides ``costUsd``. Cached input is counted only in ``cachedTokens``.
+"""Names of the token counts in a usage record, in addition to ``costUsd``.
 
-``totalTokens`` is input plus output without cached input. Counts that a worker does not report are ``None``.
+Cached input is counted only in ``cachedTokens``. ``totalTokens`` is input plus output without cached input. Counts that
+an agent does not report are ``None``.
 """
 _KINDS = {stat.S_ISDIR: "folder", stat.S_ISREG: "regular file"}
 
@@ -122,7 +126,7 @@ _SERIOUS = ("worker_failed", "needs_human")
 
 
 def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
-    """Yield the events as rows of a log view, newest first."""
+    """Yield the events as rows for a log view, newest first."""
     from agent_harness.kernel import journal
 
     for path in reversed(days(layout)):
@@ -134,7 +138,7 @@ def rows(layout: LongTaskLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return time and text of a log line; ``None`` for a damaged line."""
+    """Return the time and text of a log line, or ``None`` for a damaged line."""
     record = _record(line, ("type", "at"))
     return (str(record["at"]), f"{record['type']}  {_said(record)}".rstrip()) if record else None
 
@@ -151,8 +155,10 @@ _DECIDING = ("worker_started", *ENDS, "progress_recorded", "checkpoint_written")
 
 
 def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
-    """Save a deciding event outside the task, from the first worker start on; ignore events that a worker itself
-    records.
+    """Save an event outside the task if it decides whether the task is done. Events are saved from the first agent
+    start on.
+
+    Events that an agent itself records are ignored.
     """
     from agent_harness.kernel import journal
 
@@ -171,14 +177,14 @@ def _keep(layout: LongTaskLayout, record: JsonObject, task_id: str) -> None:
 
 
 def begin_anew(layout: LongTaskLayout) -> None:
-    """Delete the saved events of an earlier task when a new task replaces the earlier one."""
+    """Delete the saved events of an earlier task, because a new task replaces it."""
     home = layout.home()
     if home and os.path.lexists(os.path.join(home, _COURSE)):
         os.unlink(os.path.join(home, _COURSE))
 
 
 def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
-    """Yield the task's event records that are saved outside the task directory, newest first."""
+    """Yield the task's events that are saved outside the task directory, newest first."""
     from agent_harness.kernel import journal
 
     home = layout.home()
@@ -191,7 +197,7 @@ def _course(layout: LongTaskLayout, task_id: str) -> Iterator[JsonObject]:
 def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
     """Yield the events that decide whether the task is done, newest first.
 
-    The saved events outside the task are used; if there are none, the events of the log are used.
+    These are the events saved outside the task. If there are none, the events of the log are used.
     """
     empty = True
     for record in _course(layout, task_id):
@@ -203,7 +209,7 @@ def deciding(layout: LongTaskLayout, task_id: str) -> Iterator[LogEvent]:
 
 
 def worker_speaks(layout: LongTaskLayout) -> bool:
-    """Return True if a worker of the task, or a criterion command, started this process."""
+    """Return True if an agent of the task, or a criteria command, started this process."""
     from agent_harness.kernel import owner
 
     root = os.path.realpath(layout.root)
@@ -212,7 +218,7 @@ def worker_speaks(layout: LongTaskLayout) -> bool:
 
 
 def refuse_workers(layout: LongTaskLayout, command: str) -> None:
-    """Raise ``Refused`` if a worker of the task runs a command that is reserved for people."""
+    """Raise ``Refused`` if an agent of the task runs a command that is reserved for people."""
     if worker_speaks(layout):
         from agent_harness.errors import Refused
 
@@ -226,7 +232,7 @@ def refuse_workers(layout: LongTaskLayout, command: str) -> None:
 
 
 def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
-    """Yield all events in reverse order of writing, regardless of their times; damaged lines are skipped silently."""
+    """Yield all events in reverse order of writing, regardless of their times. Damaged lines are skipped silently."""
     from agent_harness.kernel import journal  # few readers need it
 
     for path in reversed(days(layout)):
@@ -235,9 +241,9 @@ def newest_first(layout: LongTaskLayout) -> Iterator[LogEvent]:
 
 
 def slices(layout: LongTaskLayout, task_id: str) -> tuple[int, float]:
-    """Return the number of workers started on the task, and their reported cost in USD.
+    """Return the number of agents started on the task, and their reported cost in US dollars.
 
-    Each value is the higher of two counts: from the log, and from the records saved outside the task.
+    Each value is read from the log and from the records outside the task, and the higher value is returned.
     """
     started, cost = 0, 0.0
     for path in days(layout):
@@ -258,9 +264,9 @@ def _paid(record: JsonObject) -> float:
 
 
 def total_usage(events: Iterable[LogEvent]) -> JsonObject:
-    """Return the total usage of all started workers: known and unknown runs, tokens and cost.
+    """Return the total usage of all started agents: known and unknown runs, tokens and cost.
 
-    A worker that has not ended counts as an unknown run. The cost is ``None`` if any known run does not report its
+    An agent that has not ended counts as an unknown run. The cost is ``None`` if any known run does not report its
     cost.
     """
     told = [event for event in events if event.type == "worker_started" or event.type in ENDS]
@@ -281,7 +287,7 @@ def days(layout: LongTaskLayout) -> list[str]:
 
 
 def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
-    """Return all events, sorted by time, and the number of damaged lines skipped."""
+    """Return all events, sorted by time, and the number of damaged lines that were skipped."""
     found: list[LogEvent] = []
     skipped = 0
     for path in days(layout):
@@ -293,9 +299,9 @@ def events(layout: LongTaskLayout) -> tuple[list[LogEvent], int]:
 
 
 def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[EvidenceItem], int]:
-    """Return the archived evidence, oldest first, without duplicates, and the number of damaged lines skipped.
+    """Return the archived evidence without duplicates, oldest first, and the number of damaged lines that were skipped.
 
-    Raise ``OutsideTask`` if the checkpoint refers to an archive outside the task.
+    Raise ``OutsideTask`` if the checkpoint file refers to an archive outside the task.
     """
     named = checkpoint.section("evidenceArchive").text("path") or ARCHIVE
     read, skipped = lines(layout.inside(named, "evidenceArchive.path"), ())
@@ -307,9 +313,9 @@ def archived(layout: LongTaskLayout, checkpoint: Checkpoint) -> tuple[list[Evide
 
 
 def lines(path: str, texts: tuple[str, ...]) -> tuple[list[JsonObject], int]:
-    """Return the valid records of a JSON Lines file and the number of damaged lines; warn about each damaged line.
+    """Return the valid records of a JSON Lines file and the number of damaged lines. Warn about each damaged line.
 
-    A valid record is an object whose members listed in ``texts`` are strings. A missing file has no records.
+    A valid record is an object in which the members listed in ``texts`` are strings. A missing file has no records.
     """
     found: list[JsonObject] = []
     skipped = 0
@@ -346,7 +352,7 @@ def _record(line: str | bytes, texts: tuple[str, ...]) -> JsonObject | None:
 
 
 def add_to_archive(layout: LongTaskLayout, task: Contract, items: list[JsonObject], at: str) -> None:
-    """Append evidence items to the archive. Raise ``OutsideTask`` if the contract's archive path is outside the
+    """Append evidence items to the archive. Raise ``OutsideTask`` if the contract's archive path leads outside the
     task.
     """
     from agent_harness.kernel import journal

@@ -1,4 +1,4 @@
-"""Typed options of each command, parsed once from the given words. Each error names the option.
+"""Typed options of each command, parsed once from the words of the command line. Each error names the option.
 
 Source: ``longtask.md`` 2.
 """
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
 
 
 LONGEST_SECONDS = 31 * 86_400
-"""Maximum wait in seconds (31 days): ``longtask.md`` 11."""
+"""Maximum wait, in seconds (31 days). Source: ``longtask.md`` 11."""
 
 _DIGITS = frozenset("0123456789")
 NONE: Words = {}
 
 
 def text(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if the option was not given."""
+    """Return the value of an option as a string, or ``None`` if the option was not given."""
     found = words.get(name)
     return found if isinstance(found, str) else None
 
 
 def masked(words: Words, name: str) -> str | None:
-    """Return the text value of an option with its secrets masked, for storage; ``None`` if the option was not given."""
+    """Return the value of an option with secrets masked, so that it can be stored. Return ``None`` if it was not
+    given.
+    """
     found = text(words, name)
     return None if found is None else redact(found)
 
 
 def present(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if the option was not given or is blank."""
+    """Return the value of an option as a string, or ``None`` if the option was not given or is blank."""
     found = text(words, name)
     return found if found and found.strip() else None
 
@@ -50,13 +52,15 @@ def flag(words: Words, name: str) -> bool:
 
 
 def texts(words: Words, name: str) -> list[str] | None:
-    """Return the trimmed, non-empty parts of a comma-separated option; ``None`` if the option was not given."""
+    """Return the trimmed, non-empty parts of a comma-separated option, or ``None`` if the option was not given."""
     found = text(words, name)
     return None if found is None else [part.strip() for part in found.split(",") if part.strip()]
 
 
 def filled(words: Words, name: str) -> str | None:
-    """Return the text value of an option; ``None`` if not given. Raise ``UsageError`` if the value is blank."""
+    """Return the value of an option as a string, or ``None`` if it was not given. Raise ``UsageError`` if the value is
+    blank.
+    """
     found = text(words, name)
     if found is not None and not found.strip():
         raise UsageError(f"option --{name} needs a value")
@@ -64,7 +68,7 @@ def filled(words: Words, name: str) -> str | None:
 
 
 def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
-    """Return an option value that must be one of ``known``; ``None`` if the option was not given.
+    """Return the value of an option that must be one of ``known``, or ``None`` if the option was not given.
 
     Raise ``UsageError`` for any other value.
     """
@@ -75,8 +79,9 @@ def one_of(words: Words, name: str, known: Collection[str]) -> str | None:
 
 
 def positive(words: Words, name: str) -> int | None:
-    """Return an option value as an integer of at least 1; ``None`` if not given. Raise ``UsageError`` for other
-    values.
+    """Return the value of an option as an integer of at least 1, or ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -87,8 +92,10 @@ def positive(words: Words, name: str) -> int | None:
 
 
 def number(words: Words, name: str) -> int | float | None:
-    """Return an option value as a finite number, ``int`` if whole; ``None`` if not given. Raise ``UsageError`` for
-    other values.
+    """Return the value of an option as a finite number, which is an ``int`` if it is whole, or ``None`` if it was not
+    given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -103,9 +110,9 @@ def number(words: Words, name: str) -> int | float | None:
 
 
 def seconds(words: Words, name: str) -> int | float | None:
-    """Return an option value in seconds, from 0 to 31 days (longer times are reduced); ``None`` if not given.
+    """Return the value of an option in seconds, from 0 to 31 days, or ``None`` if the option was not given.
 
-    Raise ``UsageError`` for a negative number or other text.
+    A longer time is reduced to 31 days. Raise ``UsageError`` if the value is negative or not a number.
     """
     found = text(words, name)
     if found is not None and found.isascii() and found.isdigit() and len(found) > 12:
@@ -117,8 +124,9 @@ def seconds(words: Words, name: str) -> int | float | None:
 
 
 def whole(words: Words, name: str) -> int | None:
-    """Return an option value as an integer; ``None`` if the option was not given. Raise ``HarnessError`` for other
-    values.
+    """Return the value of an option as an integer, or ``None`` if the option was not given.
+
+    Raise ``HarnessError`` for any other value.
     """
     found = text(words, name)
     try:
@@ -128,8 +136,9 @@ def whole(words: Words, name: str) -> int | None:
 
 
 def at_time(words: Words, name: str) -> datetime | None:
-    """Return an option value as a date and time; ``None`` if the option was not given. Raise ``UsageError`` for other
-    values.
+    """Return the value of an option as a date and time, or ``None`` if the option was not given.
+
+    Raise ``UsageError`` for any other value.
     """
     found = text(words, name)
     if found is None:
@@ -144,7 +153,7 @@ def at_time(words: Words, name: str) -> datetime | None:
 
 
 class InitOptions:
-    """Parsed options of the command ``lth init``. ``longtask.md`` 5."""
+    """Parsed options of the command ``lth init``. Source: ``longtask.md`` 5."""
 
     __slots__ = (
         *("command", "criterion", "criterion_command", "cwd", "every", "fallback_worker", "kimi_model", "model"),
@@ -178,7 +187,7 @@ class InitOptions:
 
 
 class TickOptions:
-    """Parsed options of the command ``lth tick``. ``longtask.md`` 8."""
+    """Parsed options of the command ``lth tick``. Source: ``longtask.md`` 8."""
 
     __slots__ = ("dry_run",)
 
@@ -187,8 +196,9 @@ class TickOptions:
 
 
 class RunOptions:
-    """Parsed options of the commands ``lth run`` and ``lth resume``. ``oss`` is ``None`` if the contract decides.
-    ``longtask.md`` 9, 10.
+    """Parsed options of the commands ``lth run`` and ``lth resume``. If ``oss`` is ``None``, the contract decides.
+
+    Source: ``longtask.md`` 9, 10.
     """
 
     __slots__ = (
@@ -219,7 +229,7 @@ class RunOptions:
 
 
 class RecordOptions:
-    """Parsed options of the command ``lth record``. ``longtask.md`` 12."""
+    """Parsed options of the command ``lth record``. Source: ``longtask.md`` 12."""
 
     __slots__ = (
         *("active_files", "blocked_until", "last_completed_step", "note", "open_questions", "reason"),
@@ -246,8 +256,9 @@ class RecordOptions:
 
 
 class EvidenceOptions:
-    """Parsed options of ``lth evidence``. ``members`` are the evidence item's members as written in the file.
-    ``longtask.md`` 12.
+    """Parsed options of ``lth evidence``. ``members`` are the members of the evidence item, as the file contains them.
+
+    Source: ``longtask.md`` 12.
     """
 
     __slots__ = ("manifest_path", "members", "type")
@@ -274,7 +285,7 @@ class EvidenceOptions:
 
 
 class VerifyOptions:
-    """Parsed options of the command ``lth verify``. ``longtask.md`` 13."""
+    """Parsed options of the command ``lth verify``. Source: ``longtask.md`` 13."""
 
     __slots__ = ("timeout_seconds",)
 
@@ -283,7 +294,7 @@ class VerifyOptions:
 
 
 class RescueOptions:
-    """Parsed options of the command ``lth rescue``. ``longtask.md`` 10.2."""
+    """Parsed options of the command ``lth rescue``. Source: ``longtask.md`` 10.2."""
 
     __slots__ = ("restore", "show")
 
@@ -295,7 +306,7 @@ class RescueOptions:
 
 
 class ClassifyOptions:
-    """Parsed options of the command ``lth classify``. ``longtask.md`` 11."""
+    """Parsed options of the command ``lth classify``. Source: ``longtask.md`` 11."""
 
     __slots__ = ("codex_session_path", "exit_code", "file", "record", "source", "text")
 
@@ -311,7 +322,7 @@ class ClassifyOptions:
 
 
 class HealthOptions:
-    """Parsed options of the command ``lth health``. ``longtask.md`` 17."""
+    """Parsed options of the command ``lth health``. Source: ``longtask.md`` 17."""
 
     __slots__ = ("strict",)
 
@@ -320,7 +331,7 @@ class HealthOptions:
 
 
 class ListOptions:
-    """Parsed options of the command ``lth ls``. ``longtask.md`` 19."""
+    """Parsed options of the command ``lth ls``. Source: ``longtask.md`` 19."""
 
     __slots__ = ("json",)
 
@@ -329,8 +340,9 @@ class ListOptions:
 
 
 class EventOptions:
-    """Parsed options of ``lth summary`` and ``lth tail``. ``limit`` is ``None`` for the command's default.
-    ``longtask.md`` 6.
+    """Parsed options of ``lth summary`` and ``lth tail``. If ``limit`` is ``None``, the command's default applies.
+
+    Source: ``longtask.md`` 6.
     """
 
     __slots__ = ("limit", "type")
@@ -341,7 +353,7 @@ class EventOptions:
 
 
 class ScheduleOptions:
-    """Parsed options of the command ``lth schedule``. ``scale.md`` 9."""
+    """Parsed options of the command ``lth schedule``. Source: ``scale.md`` 9."""
 
     __slots__ = ("engine", "every", "form", "timeout_seconds", "verbs", "worker")
 
@@ -355,7 +367,7 @@ class ScheduleOptions:
 
 
 class RecipeOptions:
-    """Parsed options of the command ``lth openclaw-recipe``. ``longtask.md`` 17."""
+    """Parsed options of the command ``lth openclaw-recipe``. Source: ``longtask.md`` 17."""
 
     __slots__ = (*("every", "fallback_worker", "model", "name", "session_key", "timeout_seconds", "tools", "worker"),)
 

@@ -1,4 +1,4 @@
-"""Records of a long task, presented to views in the form that all protocols share.
+"""Records of a long task, in the form that views use for all protocols.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -27,7 +27,7 @@ __all__ = ["LongTaskSource"]
 
 
 class LongTaskSource:
-    """Source of the records of one long task; the task is the only item in its view."""
+    """Source of the records of one long task. In a view, the task is the only item."""
 
     kind: Kind = "longtask"
 
@@ -37,25 +37,26 @@ class LongTaskSource:
         self._id = ""
 
     def home(self) -> str | None:
-        """Return the task's state folder, outside the task directory; ``None`` if there is none."""
+        """Return the task's state folder outside the task directory, or ``None`` if there is none."""
         return self._layout.home()
 
     def now(self) -> Sequence[Now]:
-        """Return the records of the task's running sessions."""
+        """Return what each running session of the task is doing."""
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Return ``None``, because a long task has only one worker at a time."""
+        """Return ``None``, because a long task has only one agent at a time."""
         return None
 
     def state_files(self) -> Sequence[str]:
-        """Return the paths of all files that determine the task's state; the logs tell whether a claim of ``done`` is
-        proven.
+        """Return the paths of all files that determine the task's state.
+
+        The logs are included, because they show whether a claim of ``done`` is proven.
         """
         return [self._layout.task, self._layout.checkpoint, self._layout.lock, *self.journals()]
 
     def state(self, read: Read) -> StatePart:
-        """Return the state of the task for a view; an unverified claim of ``done`` is ignored."""
+        """Return the state of the task for a view. An unverified claim of ``done`` is ignored."""
         layout = self._layout
         task = Contract(read("task.json", lambda: files.read_json(layout.task), {}))
         held = Checkpoint(read("checkpoint.json", lambda: files.read_json(layout.checkpoint), {}))
@@ -100,16 +101,18 @@ class LongTaskSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the daily logs; empty if the log folder is outside the task or unreadable."""
+        """Return the paths of the daily logs. If the log folder is outside the task or unreadable, the list is
+        empty.
+        """
         try:
             return log.days(self._layout)
         except (HarnessError, OSError):
             return []
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the earlier sessions plus one session for each worker start in ``rows``.
+        """Return the earlier sessions, followed by one session for each agent start in ``rows``.
 
-        A session has ended if the log contains the worker's end.
+        A session has ended if the log contains the end of its agent.
         """
         found = [*before]
         for row in rows:
@@ -120,8 +123,8 @@ class LongTaskSource:
         return tuple(found)
 
     def recordings(self) -> Sequence[str]:
-        """Return the glob pattern for recordings of the task's sessions; only workers that are built-in agents have a
-        recording.
+        """Return the glob pattern for recordings of the task's sessions. Only sessions of built-in agents are
+        recorded.
         """
         import glob
 

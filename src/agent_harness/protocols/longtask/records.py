@@ -1,7 +1,7 @@
-"""Contents of a long task's files: typed views that tolerate invalid values, and a check that reports every problem.
+"""Contents of a long task's files: typed views that accept invalid values, and a check that reports every problem.
 
-The views wrap the dictionaries that are read and written back, so that unknown members survive. The field tables are in
-``schema``. Source: ``longtask.md`` 3.
+A view wraps the dictionary that was read and will be written back, so that unknown members are kept. The field tables
+are in ``schema``. Source: ``longtask.md`` 3.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DEFAULT_FALLBACK_WAIT_SECONDS = 14_400
 DEFAULT_MAX_SLICES = 100
 DEFAULT_MAX_TASK_COST_USD = 100.0
 FAILING = ("fail", "failed", "error", "blocked")
-"""Values of an evidence item's ``status`` that mean failure; a failed item proves nothing."""
+"""Values of an evidence item's ``status`` that mean failure. A failed item proves nothing."""
 
 FILL_IN = "FILL IN: "
-"""Prefix of a template text that a person has to replace."""
+"""Prefix of a template text that a person must replace."""
 
 VERIFIED = "claim of done verified"  # reason in the event of a proven `done`
 WITHDRAWN = "worker claimed done without verification"  # reason in the event of a withdrawn claim
@@ -37,9 +37,10 @@ _SLUG = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def moment(text: object) -> datetime | None:
-    """Return a timestamp text as a date and time; ``None`` unless the text is RFC 3339, a date, or a date and a time.
+    """Return a timestamp string as a date and time, or ``None`` if the string has another form.
 
-    A date means its midnight in UTC; a time without an offset is UTC. ``longtask.md`` 2.9.
+    Accepted are RFC 3339, a date, or a date and a time. A date means midnight UTC, and a time without an offset is in
+    UTC. Source: ``longtask.md`` 2.9.
     """
     if not isinstance(text, str) or not _has_shape(text.strip()):
         return None
@@ -53,24 +54,27 @@ def moment(text: object) -> datetime | None:
 
 
 def _has_shape(text: str) -> bool:
-    """Return True for a text such as ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``; False for week dates or digits alone."""
+    """Return True for a string such as ``YYYY-MM-DD`` or ``YYYY-MM-DDTHH:MM…``, but not for week dates or digits
+    alone.
+    """
     if not text.isascii() or len(text) < 10 or text[4] != "-" or text[7] != "-" or "," in text:
         return False
     return len(text) == 10 or (len(text) >= 16 and text[10] in "Tt " and text[13] == ":")
 
 
 def slug(text: str, otherwise: str) -> str:
-    """Return a text as an id of lower-case letters and digits, with ``-`` for any others; ``otherwise`` if nothing is
-    left.
+    """Return a text as an id of lower-case letters and digits, in which ``-`` replaces all other characters.
+
+    If no character is left, return ``otherwise``.
     """
     letters = "".join(letter if letter in _SLUG else " " for letter in text.lower())
     return "-".join(letters.split()) or otherwise
 
 
 class RecordView:
-    """Safe view of one JSON object: a member that is missing or has the wrong type is treated as absent.
+    """Safe view of one JSON object, in which a member with a wrong type is treated as missing.
 
-    ``raw`` is the object as read, which is written back with all unknown members.
+    ``raw`` is the object as it was read. It is written back with all unknown members.
     """
 
     __slots__ = ("raw",)
@@ -84,18 +88,16 @@ class RecordView:
         return found if isinstance(found, str) and found.strip() else None
 
     def texts(self, name: str) -> list[str]:
-        """Return the strings in the named list member; empty if the member is not a list."""
+        """Return the strings in the named list member. If the member is not a list, the result is empty."""
         return [each for each in self.items(name) if isinstance(each, str)]
 
     def section(self, name: str) -> RecordView:
-        """Return a view of the named object member; if the member is not an object, an empty view apart from the
-        record.
-        """
+        """Return a view of the named object member. If the member is not an object, return a new, empty view."""
         found = self.raw.get(name)
         return RecordView(found if isinstance(found, dict) else {})
 
     def items(self, name: str) -> list[Any]:
-        """Return the named list member; if the member is not a list, a new empty list."""
+        """Return the named list member. If the member is not a list, return a new, empty list."""
         found = self.raw.get(name)
         return found if isinstance(found, list) else []
 
@@ -104,7 +106,7 @@ class RecordView:
 
 
 class Criterion:
-    """Success criterion; a criterion given as plain text is decided by a person. ``longtask.md`` 3.1."""
+    """Success criterion. If a criterion is given as plain text, a person decides it. Source: ``longtask.md`` 3.1."""
 
     __slots__ = ("description", "id", "metric", "target")
 
@@ -118,7 +120,7 @@ class Criterion:
 
     @property
     def command(self) -> RecordView:
-        """Target of a criterion whose metric is ``command``, with the members ``command``, ``cwd`` and
+        """Target of a criterion with the metric ``command``. Its members are ``command``, ``cwd`` and
         ``timeoutSeconds``.
         """
         found = {"command": self.target} if isinstance(self.target, str) else self.target
@@ -126,8 +128,9 @@ class Criterion:
 
 
 class Constraint:
-    """Constraint of a task; a constraint given as plain text has type ``hard`` and category ``scope``. ``longtask.md``
-    3.1.
+    """Constraint of a task. A constraint given as plain text has the type ``hard`` and the category ``scope``.
+
+    Source: ``longtask.md`` 3.1.
     """
 
     __slots__ = ("category", "description", "id", "patterns", "type")
@@ -143,8 +146,8 @@ class Constraint:
 
 
 class WorkerPolicy(RecordView):
-    """``workerPolicy`` of a task: allowed workers, the fallback worker, and their limits; worker names are as
-    written.
+    """``workerPolicy`` of a task: the allowed agents, the fallback agent, and their limits. Names are as written in the
+    file.
     """
 
     __slots__ = ()
@@ -159,22 +162,22 @@ class WorkerPolicy(RecordView):
 
     @property
     def fallback(self) -> str | None:
-        """Worker that runs while the preferred worker is rate-limited; ``None`` if not set."""
+        """Agent that runs while the preferred agent is rate-limited; ``None`` if not set."""
         return self.text("fallbackOnRateLimit")
 
     @property
     def may_change(self) -> list[str]:
-        """Files that a worker may rewrite even if a criterion depends on these files."""
+        """Files that an agent may rewrite even if a criterion depends on them."""
         return self.texts("mayChange")
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if a person has set beforehand that a task may be done without any change."""
+        """True if a person has set in advance that a task may be done without any change."""
         return self.text("unchanged") == "accept"
 
     @property
     def needs_proof(self) -> bool:
-        """True if criteria commands must be *proven*; *checked* is not enough."""
+        """True if criteria commands must be *proven*, so that *checked* is not enough."""
         return self.text("requires") == "proven"
 
     @property
@@ -185,28 +188,28 @@ class WorkerPolicy(RecordView):
     def trust(self) -> str:
         """Strictness of the test checks: ``strict``, ``normal`` or ``fast``.
 
-        The environment variable of the person who starts the run takes precedence over the contract.
+        The environment variable takes precedence over the contract, because the person who starts the run sets it.
         """
         found = os.environ.get("HARNESS_VERIFICATION__TRUST") or self.raw.get("trust")
         return found if found in ("strict", "fast") else "normal"
 
     @property
     def max_slices(self) -> int:
-        """Maximum number of worker starts on the task."""
+        """Maximum number of agent starts on the task."""
         return schema.whole(self.raw.get("maxSlices"), DEFAULT_MAX_SLICES)
 
     @property
     def max_task_cost_usd(self) -> float:
-        """Maximum reported cost of all slices in USD."""
+        """Maximum reported cost of all slices together, in US dollars."""
         return number_below(self.raw.get("maxTaskCostUsd"), 1e12) or DEFAULT_MAX_TASK_COST_USD
 
     def lock_ttl_seconds(self, otherwise: int) -> int:
-        """Return the time in seconds after which a lease expires unless renewed."""
+        """Return the number of seconds after which a lease expires if it is not renewed."""
         return int(self.raw.get("lockTtlSeconds") or otherwise)
 
 
 class Contract(RecordView):
-    """Contract of a task: the contents of ``task.json``."""
+    """Contract of a task, which is the content of ``task.json``."""
 
     __slots__ = ()
 
@@ -238,31 +241,31 @@ class Contract(RecordView):
 
     @property
     def repo_path(self) -> str | None:
-        """Path of the trusted working copy as written: ``context.repoPath``, else ``context.repository``."""
+        """Path of the trusted working copy, as written in ``context.repoPath`` or else in ``context.repository``."""
         context = self.section("context")
         return context.text("repoPath") or context.text("repository")
 
     @property
     def window(self) -> int:
-        """Maximum number of evidence items that the checkpoint contains; older items move to the archive."""
+        """Maximum number of evidence items in the checkpoint file. Older items are moved to the archive."""
         return schema.whole(self.section("evidencePolicy").raw.get("checkpointWindow"), DEFAULT_WINDOW)
 
     @property
     def archive_path(self) -> str:
-        """Path of the evidence archive for items that no longer fit in the checkpoint, relative to the task
+        """Path of the archive for evidence that no longer fits in the checkpoint file, relative to the task
         directory.
         """
         return self.section("evidencePolicy").text("archivePath") or ARCHIVE
 
     @property
     def fallback_wait_seconds(self) -> int:
-        """Wait in seconds for a rate limit without a reset time."""
+        """Number of seconds to wait for a rate limit whose end is not known."""
         found = self.section("rateLimitPolicy").raw.get("fallbackWaitSeconds")
         return schema.whole(found, DEFAULT_FALLBACK_WAIT_SECONDS)
 
     @property
     def wants_handoff(self) -> bool:
-        """True if a handoff note is written after a rate limit."""
+        """True if a handoff note is to be written after a rate limit."""
         return self.section("rateLimitPolicy").raw.get("allowHandoffOnRateLimit") is not False
 
 
@@ -270,13 +273,13 @@ class Contract(RecordView):
 
 
 class EvidenceItem(RecordView):
-    """One evidence item, in the checkpoint, the archive or an event. ``longtask.md`` 3.3."""
+    """One evidence item, from the checkpoint file, the archive or an event. Source: ``longtask.md`` 3.3."""
 
     __slots__ = ()
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Tuple of members that identifies an evidence item, to detect duplicates."""
+        """Tuple of members that identifies an evidence item. Items with equal tuples are duplicates."""
         found = self.raw.get
         members = (
             found("type"),
@@ -290,30 +293,30 @@ class EvidenceItem(RecordView):
 
     @property
     def criterion(self) -> object:
-        """Criterion that the evidence item refers to; ``None`` if there is none."""
+        """Id of the criterion that the evidence item refers to; ``None`` if it refers to none."""
         return self.raw.get("criterionId") or self.raw.get("criterion")
 
     def is_about(self, criterion: str) -> bool:
-        """Return True if the evidence item is linked to the criterion."""
+        """Return True if the evidence item refers to the criterion."""
         named = (self.raw.get("criterionId"), self.raw.get("criterion"), self.raw.get("id"))
         return criterion in named or criterion in self.items("criteria")
 
     @property
     def says_failed(self) -> bool:
-        """True if the evidence item's status is a failure."""
+        """True if the evidence item's status means failure."""
         status = self.raw.get("status")
         return isinstance(status, str) and status.strip().lower() in FAILING
 
     @property
     def proves(self) -> bool:
-        """True if the evidence item may prove a criterion; failures and the output of a failed worker may not."""
+        """True if the evidence item can prove a criterion. Failures and the output of a failed agent cannot."""
         code = self.raw.get("exitCode")
         failed = self.raw.get("type") == "worker-output" and code is not None and code != 0
         return not failed and not self.says_failed
 
 
 class Blocker(RecordView):
-    """Reason why a task is blocked, as recorded in the checkpoint."""
+    """Reason why a task is blocked, as recorded in the checkpoint file."""
 
     __slots__ = ()
 
@@ -323,18 +326,18 @@ class Blocker(RecordView):
 
 
 class Cooldown(RecordView):
-    """Rate limit of one worker, as recorded in the checkpoint."""
+    """Rate limit of one agent, as recorded in the checkpoint file."""
 
     __slots__ = ()
 
     @property
     def until(self) -> datetime | None:
-        """End of a worker's cooldown; ``None`` if the recorded time is invalid."""
+        """End of an agent's rate limit; ``None`` if the recorded time is invalid."""
         return moment(self.raw.get("blockedUntil"))
 
 
 class Checkpoint(RecordView):
-    """Checkpoint of a task: the state from which any worker resumes."""
+    """Content of a task's checkpoint file: the state from which any agent can continue."""
 
     __slots__ = ()
 
@@ -352,7 +355,7 @@ class Checkpoint(RecordView):
 
     @property
     def last_step(self) -> str | None:
-        """Last completed step of the task; ``None`` if not set."""
+        """Last completed step of the task; ``None`` if it is not recorded."""
         return self.text("lastCompletedStep")
 
     @property
@@ -366,17 +369,17 @@ class Checkpoint(RecordView):
 
     @property
     def evidence(self) -> list[EvidenceItem]:
-        """Evidence items in the checkpoint, oldest first."""
+        """Evidence items in the checkpoint file, oldest first."""
         return [EvidenceItem(each) for each in self.items("evidence") if isinstance(each, dict)]
 
     @property
     def archived_count(self) -> object:
-        """Number of evidence items moved to the archive, as written in the checkpoint and not validated."""
+        """Number of evidence items in the archive, as written in the checkpoint file. The value is not validated."""
         return self.section("evidenceArchive").raw.get("archivedCount")
 
     @property
     def cooldowns(self) -> dict[str, Cooldown]:
-        """Cooldowns in the checkpoint, by worker."""
+        """Rate limits in the checkpoint file, by agent."""
         found = self.section("workerCooldowns").raw.items()
         return {worker: Cooldown(each if isinstance(each, dict) else {}) for worker, each in found}
 
@@ -415,7 +418,7 @@ _REQUIRED_TEXTS = {
 
 
 def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = None) -> list[str]:
-    """Return every problem of a task, one line each, without duplicates; empty if the task is valid."""
+    """Return every problem of a task as one line, without duplicates. If the task is valid, the list is empty."""
     found = [*_task_problems(task), *_checkpoint_problems(checkpoint), *_pair_problems(task, checkpoint)]
     if layout and not os.path.isfile(layout.operating_rules):
         found.append("missing harness.md")
@@ -423,8 +426,9 @@ def problems(task: object, checkpoint: object, layout: LongTaskLayout | None = N
 
 
 def unfilled(task: object) -> list[str]:
-    """Return one line for each field of ``task.json`` that still has the template's text; empty if all are filled
-    in.
+    """Return one line for each field of ``task.json`` that still has the template's text.
+
+    If all fields are filled in, the list is empty.
     """
     if not isinstance(task, dict):
         return []
@@ -440,12 +444,12 @@ def unfilled(task: object) -> list[str]:
 
 
 def event_problems(record: object) -> list[str]:
-    """Return the reasons why a record is not a valid log event; empty if the record is valid."""
+    """Return the reasons why a record is not a valid log event. If the record is valid, the list is empty."""
     return schema.misfits(record, schema.RUN_EVENT, "event")
 
 
 def manifest_problems(record: object) -> list[str]:
-    """Return the reasons why a record is not a valid evidence manifest; empty if the record is valid."""
+    """Return the reasons why a record is not a valid evidence manifest. If the record is valid, the list is empty."""
     return schema.misfits(record, schema.EVIDENCE_MANIFEST, "manifest")
 
 

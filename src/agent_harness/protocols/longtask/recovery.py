@@ -1,9 +1,9 @@
-"""Recovery: one table of what the next run does with the leftovers of the previous run, and their cleanup.
+"""Recovery: a table that says what the next run does with the leftovers of the previous run, and the cleanup.
 
-    expired lease            removed (``run.lease_file``)
-    worker still running     ended, if its run id proves that the worker belongs to that lease
-    temporary files          removed, if the process that wrote them is dead
-    checkpoint, log          unchanged: a checkpoint is old or new, and a torn line is skipped
+expired lease            is removed (``run.lease_file``)
+agent still running      is ended, if its run id proves that the agent belongs to that lease
+temporary files          are removed, if the process that wrote them is dead
+checkpoint file, log     stay unchanged: the checkpoint file is old or new, and readers skip an incomplete line
 
 Source: ``longtask.md`` 4, 14, 15.
 """
@@ -29,7 +29,9 @@ _TEMPORARY = ".tmp."
 
 
 class LeftoverRow:
-    """One row of the recovery table: conditions (``None`` matches anything), the step to take, and the reason."""
+    """One row of the recovery table: conditions, the step to take, and the reason. The condition ``None`` matches
+    anything.
+    """
 
     __slots__ = ("due", "lease", "reason", "step", "unfinished")
 
@@ -53,16 +55,18 @@ ROWS: Sequence[LeftoverRow] = (
     LeftoverRow("none", "run", True, "start again", "the last worker that was started never ended"),
     LeftoverRow("none", "run", False, "go on", "the last slice ended normally"),
 )
-"""Rows of the recovery table; the first matching row decides.
+"""Rows of the recovery table, of which the first matching row decides.
 
-``start again`` and ``go on`` both run the slice described in ``nextStep``.
+``start again`` and ``go on`` both run the slice that ``nextStep`` describes.
 """
 
 _ENDS = frozenset(("worker_completed", "worker_failed"))
 
 
 def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
-    """Return the first recovery row that matches the lease state, the decision and the last worker's end."""
+    """Return the first row of the recovery table that matches the lease, the decision, and whether the last agent has
+    ended.
+    """
     return next(
         row
         for row in ROWS
@@ -71,7 +75,7 @@ def row_for(*, lease: str, due: str, unfinished: bool) -> LeftoverRow:
 
 
 def is_unfinished(events: Iterable[LogEvent]) -> bool:
-    """Return True if the last started worker has no end event; the events are given oldest first."""
+    """Return True if the last agent that was started has no end event. The events are given oldest first."""
     running = False
     for event in events:
         running = event.type == "worker_started" or (running and event.type not in _ENDS)
@@ -79,7 +83,7 @@ def is_unfinished(events: Iterable[LogEvent]) -> bool:
 
 
 def clear_away(layout: LongTaskLayout, retired: JsonObject | None) -> None:
-    """End the processes of a dead run and remove its temporary files. Call this function while holding the lease."""
+    """End the processes of a dead run and remove its temporary files. The caller must hold the lease."""
     if retired is not None:
         from agent_harness.kernel.process import end_orphans
 

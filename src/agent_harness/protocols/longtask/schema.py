@@ -1,4 +1,4 @@
-"""Field tables of every record, as JSON Schemas; unknown members are always allowed.
+"""Field tables of every record, as JSON Schemas. Unknown members are always allowed.
 
 The same tables are shipped as ``schemas/*.json`` for editors and other programs. Source: ``longtask.md`` 3.
 """
@@ -286,7 +286,7 @@ EVIDENCE_MANIFEST = _object(
 
 
 def misfits(value: object, table: JsonObject, path: str) -> list[str]:
-    """Return one line for each value that does not match a schema, with the wording of ``longtask.md`` 3.5."""
+    """Return one line for each value that does not match the schema, in the wording of ``longtask.md`` 3.5."""
     if "anyOf" in table:
         return _union(value, table["anyOf"], path)
     if "const" in table:
@@ -304,17 +304,17 @@ def misfits(value: object, table: JsonObject, path: str) -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Return True for a JSON number; False for other values, including true and false."""
+    """Return True for a JSON number. Any other value gives False, including true and false."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def whole(value: object, default: int) -> int:
-    """Return a whole number as an ``int``; the default for any other value."""
+    """Return a whole number as an ``int``, and the default for any other value."""
     return int(value) if _is_integer(value) else default  # type: ignore[arg-type]  # it is a number then
 
 
 def shown(value: object) -> str:
-    """Return a value as shown in messages: a string unchanged, any other value as JSON."""
+    """Return a value in the form that messages show: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else jsontext.line(value)
 
 
@@ -385,11 +385,11 @@ FILES: dict[str, tuple[str, str, JsonObject]] = {
         EVIDENCE_MANIFEST,
     ),
 }
-"""Map from schema file name to title, description and field table."""
+"""Title, description and field table of each schema file, by file name."""
 
 
 def documents() -> dict[str, JsonObject]:
-    """Return every JSON Schema document by its file name."""
+    """Return all JSON Schema documents, by file name."""
     draft = "https://json-schema.org/draft/2020-12/schema"
     return {
         name: {"$schema": draft, "title": title, "description": description, **table}

@@ -1,11 +1,11 @@
-"""Files of a long task: read completely, changed under the directory lock, never left in an invalid state.
+"""Files of a long task, which are read completely and changed under the directory lock, so that they are always valid.
 
-Readers take no lock and write nothing. A change reads the files again under ``flock`` and is validated before anything
-is written. A change writes in this order: new files, archive, checkpoint, log. After a crash in between, the log may
-lack events, but no claim is without its evidence.
+Readers take no lock and write nothing. A change reads the files again under ``flock``, and is validated before anything
+is written. A change writes in this order: new files, archive, checkpoint file, log. After a crash between these steps,
+the log may lack events, but every claim has its evidence.
 
-The lock is ``flock`` on the task directory: it creates no file and ends with its process. The lock is held for
-milliseconds, during one change; the lease of a run is separate. Source: ``longtask.md`` 3.5, 6, 12, 15.
+The lock is ``flock`` on the task directory, which creates no file and ends with the process. The lock is held for
+milliseconds, during one change, and is independent of the lease of a run. Source: ``longtask.md`` 3.5, 6, 12, 15.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 class UnreadableFile(HarnessError):
-    """Error: a file of the task is missing or is not valid JSON."""
+    """Error that a file of the task is missing or is not valid JSON."""
 
     code = "unreadable"
 
 
 def leaves(layout: LongTaskLayout) -> bool:
-    """Return True if the checkpoint is a symbolic link to no file or to a path outside the task.
+    """Return True if the checkpoint file is a symbolic link to a path outside the task, or to a missing file.
 
-    The harness does not follow this link.
+    The harness does not follow such a link.
     """
     if not os.path.islink(layout.checkpoint):
         return False
@@ -53,7 +53,7 @@ def leaves(layout: LongTaskLayout) -> bool:
 
 
 def replace_link(path: str, content: bytes) -> None:
-    """Replace a symbolic link with a regular file, atomically; the link's target stays unchanged."""
+    """Replace a symbolic link with a regular file, atomically. The target of the link stays unchanged."""
     temporary = files.temporary_name(path)
     files.replace(temporary, content)
     try:
@@ -64,7 +64,7 @@ def replace_link(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or not JSON."""
+    """Return the value in a JSON file. Raise ``UnreadableFile`` if the file is missing or is not JSON."""
     try:
         content = files.read_bytes(path)
         return _loads(content)
@@ -78,7 +78,7 @@ def read_json(path: str) -> Any:
 
 
 def _loads(content: bytes) -> Any:
-    """Return the JSON value of the content; a lone surrogate, left by truncated text, becomes a replacement
+    """Return the JSON value of the content. A lone surrogate, which truncated text leaves, becomes a replacement
     character.
     """
     try:
@@ -91,7 +91,7 @@ def _loads(content: bytes) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Create the parent folder of a file that will be written. Raise ``Refused`` if that fails."""
+    """Create the parent folder of a file that will be written. Raise ``Refused`` if the folder cannot be created."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
@@ -99,7 +99,7 @@ def make_folder(path: str) -> None:
 
 
 def names(path: str) -> Iterator[str]:
-    """Yield the path, then the path with ``-2``, ``-3``… before its suffix, without end."""
+    """Yield the path, then the path with ``-2``, ``-3`` and so on before its suffix, without end."""
     yield path
     stem, suffix = os.path.splitext(path)
     number = 2
@@ -109,7 +109,7 @@ def names(path: str) -> Iterator[str]:
 
 
 def create(path: str, content: bytes) -> bool:
-    """Write a new file durably; return False if the name is taken. After a crash, the file is complete or empty."""
+    """Write a new file durably. Return False if the name is taken. After a crash, the file is complete or empty."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     except FileExistsError:
@@ -125,7 +125,7 @@ def create(path: str, content: bytes) -> bool:
 
 
 class DirectoryLock:
-    """Lock that excludes every other change in a directory; a context manager that must not be nested."""
+    """Lock that excludes every other change in a directory. This context manager must not be nested."""
 
     __slots__ = ("_descriptor", "root", "timeout_seconds")
 
@@ -135,8 +135,9 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Take the directory lock. Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be
-        locked.
+        """Take the directory lock.
+
+        Raise ``LockBusy`` after the timeout, or ``Refused`` if the directory cannot be locked.
         """
         from agent_harness.kernel.lock import await_lock  # readers need none
 
@@ -169,7 +170,7 @@ class DirectoryLock:
 
 
 class InvalidTask(HarnessError):
-    """Error: the task is not valid; ``errors`` contains every problem, one line each."""
+    """Error that the task is not valid. ``errors`` contains one line for every problem."""
 
     code = "invalid_task"
 
@@ -179,15 +180,15 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and basis to add to an event that says `done`; empty for other events."""
+    """Return the grade and basis to add to an event that says `done`. For other events, the result is empty."""
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the checkpoint, edited in place, with the files and events that are written together with
-    the checkpoint.
+    """One change in progress: the checkpoint, which is edited in place, and the files and events to write together with
+    it.
     """
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")
@@ -206,34 +207,36 @@ class CheckpointChange:
 
     @property
     def at(self) -> str:
-        """Time of the change, in the format of the records."""
+        """Time of the change, in the format that records use."""
         return clock.timestamp(self.now, fraction=True)
 
     def touch(self) -> None:
-        """Mark the checkpoint as changed, so that the checkpoint is written with the time of the change."""
+        """Mark the checkpoint as changed, so that it is written with the time of the change."""
         self.checkpoint.raw["updatedAt"] = self.at
         self.dirty = True
 
     def event(self, kind: str, **members: object) -> None:
-        """Add an event for the log; the event is written after the checkpoint."""
+        """Add an event for the log. The event is written after the checkpoint file."""
         self.events.append({"type": kind, "at": self.at, **members})
 
     def free_name(self, name: str) -> str:
-        """Return a free name for a new file of the task; ``-2``, ``-3``… is added if the given name is taken."""
+        """Return a free name for a new file of the task. If the given name is taken, ``-2``, ``-3`` and so on is
+        added.
+        """
         for path in names(self.layout.inside(name)):
             if path not in self.kept and not os.path.lexists(path):
                 return self.layout.relative(path)
         raise AssertionError("there is always a free name")
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Add a new file to the change, to be written before the checkpoint; return the file's free name."""
+        """Add a new file to the change, and return its free name. The file is written before the checkpoint file."""
         free = self.free_name(name)
         self.kept[self.layout.inside(free)] = content.encode() if isinstance(content, str) else content
         return free
 
 
 class LongTaskStore:
-    """Files of one task: loading, changing and logging. Tests pass a fixed ``now``."""
+    """Files of one task, with methods to load, change and log. Tests pass a fixed ``now``."""
 
     def __init__(
         self, layout: LongTaskLayout, *, lock_timeout_seconds: float = 30.0, now: datetime | None = None
@@ -243,7 +246,7 @@ class LongTaskStore:
         self._now = now
 
     def now(self) -> datetime:
-        """Return the current time, or the fixed time of a test."""
+        """Return the current time, or the fixed time that a test has passed."""
         return self._now or clock.now()
 
     # ---- reading; takes no lock
@@ -251,7 +254,7 @@ class LongTaskStore:
     def load(self) -> tuple[Contract, Checkpoint]:
         """Return the contract and the checkpoint of the task.
 
-        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem.
+        Raise ``UnreadableFile`` if a file cannot be read, or ``InvalidTask`` with every problem of the task.
         """
         task = read_json(self.layout.task)
         if leaves(self.layout):
@@ -265,7 +268,7 @@ class LongTaskStore:
         return Contract(task), Checkpoint(checkpoint)
 
     def errors(self) -> list[str]:
-        """Return every problem of the task, one line each; empty if the task loads."""
+        """Return every problem of the task as one line. If the task can be loaded, the list is empty."""
         try:
             self.load()
         except InvalidTask as error:
@@ -275,14 +278,16 @@ class LongTaskStore:
         return []
 
     def unfilled(self) -> list[str]:
-        """Return one line for each field with template text in ``task.json``; empty also if the file cannot be read."""
+        """Return one line for each field with template text in ``task.json``. If the file cannot be read, the list is
+        empty.
+        """
         try:
             return records.unfilled(read_json(self.layout.task))
         except HarnessError:
             return []
 
     def task_id(self) -> str | None:
-        """Return the id in ``task.json``, even if the task does not load; ``None`` if there is no id."""
+        """Return the id in ``task.json``, even if the task is not valid, or ``None`` if there is no id."""
         try:
             found = read_json(self.layout.task)
         except HarnessError:
@@ -290,7 +295,7 @@ class LongTaskStore:
         return Contract(found).text("id") if isinstance(found, dict) else None
 
     def revision(self) -> str:
-        """Return a digest of the current contract and checkpoint files."""
+        """Return a digest of the current contract file and checkpoint file."""
         from agent_harness.kernel import digest
 
         contents = (files.read_bytes(path) for path in (self.layout.task, self.layout.checkpoint))
@@ -300,28 +305,29 @@ class LongTaskStore:
             raise UnreadableFile(f"Cannot read the task: {error}") from None
 
     def events(self) -> tuple[list[LogEvent], int]:
-        """Return all events of the log, sorted by time, and the number of damaged lines skipped; warn about each
-        damaged line.
+        """Return all events of the log, sorted by time, and the number of damaged lines that were skipped.
+
+        A warning is printed for each damaged line.
         """
         return log.events(self.layout)
 
     # ---- writing
 
     def exclusive(self) -> DirectoryLock:
-        """Return the lock on the task directory, meant to be held for milliseconds. ``change`` takes this lock
+        """Return the lock on the task directory, which should be held only for milliseconds. ``change`` takes this lock
         itself.
         """
         return DirectoryLock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def change(self, act: Callable[[CheckpointChange], T], *, fallback: Checkpoint | None = None) -> T:
-        """Run ``act`` on the checkpoint under the lock, and write its changes; return the result of ``act``.
+        """Run ``act`` on the checkpoint under the lock, write its changes, and return the result of ``act``.
 
         ``act`` edits ``change.checkpoint.raw`` and calls ``change.touch()``. If another program edits the file
-        meanwhile, ``act`` runs again on the new checkpoint, so ``act`` must have no other effect. If ``act`` raises,
-        the change is discarded. Raise ``InvalidTask``, with nothing written, if the task or the new checkpoint is not
-        valid.
+        meanwhile, ``act`` runs again on the new checkpoint, so ``act`` must have no other effect. If ``act`` raises an
+        error, the change is discarded. If the task or the new checkpoint is not valid, raise ``InvalidTask`` and write
+        nothing.
 
-        ``fallback`` replaces a checkpoint that is missing or does not load. The bad file is kept as
+        ``fallback`` replaces a checkpoint file that is missing or cannot be loaded. The bad file is kept as
         ``evidence/invalid-checkpoint-STAMP.json``, and ``change.damaged`` contains this path.
         """
         with self.exclusive():
@@ -378,7 +384,9 @@ class LongTaskStore:
         return change
 
     def _damage(self) -> bytes:
-        """Return the content of the damaged checkpoint; for a symbolic link to a path outside the task, its target."""
+        """Return the content of the damaged checkpoint file. If it is a symbolic link that leaves the task, return its
+        target.
+        """
         path = self.layout.checkpoint
         try:
             return os.fsencode(f"{os.readlink(path)}\n") if leaves(self.layout) else files.read_bytes(path)
@@ -386,8 +394,9 @@ class LongTaskStore:
             return b""
 
     def _checked(self, change: CheckpointChange) -> bytes:
-        """Return the checkpoint's new content; raise ``InvalidTask`` if the new content would not load. ``longtask.md``
-        3.5.
+        """Return the new content of the checkpoint file.
+
+        Raise ``InvalidTask`` if the new content could not be loaded again. Source: ``longtask.md`` 3.5.
         """
         errors = records.problems(change.task.raw, change.checkpoint.raw, self.layout)
         if errors:
@@ -410,13 +419,15 @@ class LongTaskStore:
             files.replace(self.layout.checkpoint, content, before=unedited)
 
     def event(self, record: JsonObject) -> bool:
-        """Append one event to the log of its day; if the event does not fit the schema, warn and return False."""
+        """Append one event to the log of its day. If the event does not fit the schema, print a warning and return
+        False.
+        """
         return log.add(self.layout, record, self.task_id())
 
     def keep(self, name: str, content: str | bytes) -> str:
-        """Write a new file of the task immediately; return its path relative to the task directory.
+        """Write a new file of the task immediately, and return its path relative to the task directory.
 
-        If the name is taken, ``-2``, ``-3``… is added.
+        If the name is taken, ``-2``, ``-3`` and so on is added.
         """
         data = content.encode() if isinstance(content, str) else content
         start = self.layout.inside(name)

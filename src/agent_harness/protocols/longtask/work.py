@@ -1,9 +1,8 @@
-"""One worker on one slice, as work for the engine that all protocols share.
+"""One agent on one slice, as work for the engine that all protocols share.
 
-Every worker is treated as an agent (``run.worker``), under the same monitors as agents in other protocols. A slice has
-no fix rounds, because the next slice follows. If a worker was stopped early, its claim of `done` is not accepted.
-
-Source: ``longtask.md`` 10.2 - 10.5.
+Every agent runs under the same monitors as agents in other protocols (``run.worker``). A slice has no fix rounds,
+because the next slice follows. If an agent was stopped early, its claim of `done` is not accepted. Source:
+``longtask.md`` 10.2 - 10.5.
 """
 
 from __future__ import annotations
@@ -68,7 +67,9 @@ Still stuck: no file changed, no test ran. Record what blocks you as the next st
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimCheck:
-    """Verification reports on a slice that ended well; empty if the checkpoint was not worth verifying."""
+    """Verification reports on a slice that ended well. If there was no reason to verify the checkpoint, there are
+    none.
+    """
 
     verified: dict[str, JsonObject] = field(default_factory=dict)  # reports by the text of the checkpoint
     final: bool = True
@@ -81,7 +82,7 @@ class ClaimCheck:
 
 
 class _Quiet:
-    """Journal that logs only retries; everything else is in the answer, the output file and the log."""
+    """Journal that logs only retries. Everything else is in the answer, the output file and the log."""
 
     def say(self, line: str) -> None:
         return
@@ -94,7 +95,7 @@ class _Quiet:
 
 
 class SliceWork:
-    """Work of the requested worker in one slice."""
+    """Work of the requested agent in one slice."""
 
     prefix = ""
     is_stand_in = False
@@ -118,7 +119,7 @@ class SliceWork:
         self._now = NowRecord()
 
     def walked(self) -> Answer:
-        """Run the worker to its end and record the result. No process of the worker survives, even if the harness is
+        """Run the agent to its end and record the result. No process of the agent survives, even if the harness is
         killed.
         """
         slice_, plan = self.slice, self.plan
@@ -170,11 +171,11 @@ class SliceWork:
     # ---- input of the worker
 
     def brief(self, ruling: ClaimCheck | None) -> str:
-        """Return the prompt with which the worker of this slice starts."""
+        """Return the prompt with which the agent of this slice starts."""
         return self.slice.prepared.prompt
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the only turn of a slice."""
+        """Return the request for the single turn of a slice."""
         plan, lock = self.plan, self.slice.lock
         left = max(0.0, plan.bounds.max_cost_usd - so_far.used.budget_usd())
         found = {"LTH_TASK_DIR": self.slice.layout.root, "LTH_WORKER": plan.worker, "LTH_RUN_ID": lock.run_id}
@@ -198,7 +199,7 @@ class SliceWork:
         )
 
     def _changed(self) -> ProjectFacts:
-        """Return the changed files in the working copy and the task, except files that the harness writes."""
+        """Return the files that were changed in the working copy and the task, except files that the harness writes."""
         layout = self.slice.layout
         ours = tuple(map(os.path.realpath, (layout.sessions, layout.runs, layout.lock)))
         found = [changed_in_folder(Path(each)).changed for each in (self.plan.cwd, layout.root)]
@@ -213,8 +214,9 @@ class SliceWork:
         self._used = usage.merge(self._used, outcome.usage)
 
     def _refusal(self, printed: Printed, exit_code: int | None) -> RateLimited | None:
-        """Return the provider's rate-limit refusal found in the worker's output; ``None`` if the failure is not a rate
-        limit.
+        """Return the provider's rate-limit refusal that the agent's output contains.
+
+        Return ``None`` if the failure is not a rate limit.
         """
         ran = Ran(self.plan)
         ran.exit_code = STOPPED if exit_code is None else process.exit_status(exit_code)
@@ -228,12 +230,13 @@ class SliceWork:
     # ---- end of the worker
 
     def claimed(self) -> bool:
-        """Return False: the claim of a worker that failed or was stopped early is not accepted."""
+        """Return False, because the claim of an agent that failed or was stopped early is not accepted."""
         return False
 
     def closed(self) -> Answer | None:
-        """Save the worker's output and check the criteria's files; return the answer if the lease is lost, otherwise
-        ``None``.
+        """Save the agent's output and check the files of the criteria.
+
+        If the lease is lost, return the answer, otherwise ``None``.
         """
         self.attempt = self.slice.kept(self._judged(), self.prefix)
         if self.slice.lock.lost:
@@ -243,7 +246,7 @@ class SliceWork:
         return None
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> ClaimCheck | None:
-        """Return the check of a claim of `done`; ``None`` if the worker failed or was stopped early."""
+        """Return the check of a claim of `done`, or ``None`` if the agent failed or was stopped early."""
         if ending is not None or self.known.ran.exit_code:
             return None
         self._now.step("criterion")
@@ -251,15 +254,15 @@ class SliceWork:
         return ClaimCheck(verified={text: self.slice.verify(self.known, text)} if text else {})
 
     def accepted(self, ruling: ClaimCheck) -> Answer:
-        """Record a slice that ended well and whose verification passed."""
+        """Record a slice that ended well and passed its verification."""
         return self._finalized_well(ruling)
 
     def rejected(self, ruling: ClaimCheck, ending: Ending | None) -> Answer:
-        """Record a slice that ended well but whose claim of `done` is withdrawn."""
+        """Record a slice that ended well, but whose claim of `done` must be withdrawn."""
         return self._finalized_well(ruling)
 
     def unfinished(self, ending: Ending) -> Answer:
-        """Record a slice that failed, by its failure class, or that was interrupted."""
+        """Record a slice that was interrupted, or a slice that failed, according to its failure class."""
         try:
             return self._finalized_badly()
         except LeaseGone:
@@ -267,7 +270,7 @@ class SliceWork:
 
     @property
     def known(self) -> WorkerResult:
-        """Result of the ended worker; available once its output is saved."""
+        """Result of the agent that has ended, which is available after its output was saved."""
         if self.attempt is None:
             raise AssertionError("a worker is settled once its output is kept")
         return self.attempt
@@ -293,7 +296,7 @@ class SliceWork:
         return self._answer(slice_.failed(ended, earliest=self.is_stand_in), ended.ran.exit_code)
 
     def _agree_on_the_end(self, ended: WorkerResult) -> None:
-        """Set the end of a rate limit in the checkpoint to the end in the account clock."""
+        """Set the end of a rate limit in the checkpoint file to the end that the account clock contains."""
         account = adapters.account_of(self.plan.worker) if ended.limited else None
         if account is None:
             return
@@ -316,12 +319,12 @@ class SliceWork:
         return self.slice.lost(self.known)
 
     def _streams(self) -> tuple[str, str]:
-        """Return the worker's stdout and stderr, with secrets masked and without a client's JSON wrapper."""
+        """Return the agent's stdout and stderr, with secrets masked and without the JSON wrapper of a client."""
         stdout, stderr = self._printed.stdout.text(), self._printed.stderr.text()
         return redact(claude.unwrapped(stdout) if self.plan.wrapped else stdout), redact(stderr)
 
     def _judged(self) -> Ran:
-        """Return the worker's result with exit status, output and usage, for the records of the long task."""
+        """Return the agent's result with its exit status, output and usage, for the records of the long task."""
         ran, outcome = self._ran, self._outcome
         if outcome is None:
             raise AssertionError("a turn has an outcome")
@@ -342,7 +345,9 @@ class SliceWork:
         return ran
 
     def _course(self) -> JsonObject:
-        """Return facts about the slice for its end event: model, turns, interventions, and the repository's commits."""
+        """Return facts about the slice for its end event: the model, turns, interventions, and the repository's
+        commits.
+        """
         so_far = self._turns.so_far if self._turns else TurnSoFar()
         found: JsonObject = {"model": so_far.model or self.plan.model, "promptType": "coding", "turns": so_far.turns}
         found["interventions"] = [redact(each) for each in so_far.interventions]
@@ -353,8 +358,9 @@ class SliceWork:
         return found
 
     def _note_denials(self, ran: Ran) -> None:
-        """Mark a read-only worker as failed if a tool was denied but the worker exited with 0; otherwise, only print a
-        warning.
+        """Mark a read-only agent as failed if a tool was denied but the agent exited with 0.
+
+        In any other case, only print a warning about the denied tool.
         """
         denied = claude.denied_tools(self._printed.stdout.text()) if self.plan.wrapped else []
         if not denied:
@@ -367,7 +373,7 @@ class SliceWork:
 
 
 def _status(plan: Plan, outcome: Outcome) -> tuple[int, str | None]:
-    """Return exit status and error message of a worker that was started."""
+    """Return the exit status and error message of an agent that was started."""
     code = outcome.exit_code
     if outcome.reason == "timeout":
         return TIMED_OUT, f"timed out after {plan.timeout_seconds} s; its whole process group was ended"
@@ -416,9 +422,9 @@ _TAKE_OVER = "fallback_on_rate_limit"
 
 
 def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
-    """Run the fallback after a rate limit and return the joint answer.
+    """Run the fallback agent after a rate limit, and return the joint answer.
 
-    Without a usable fallback, return the answer for the rate limit alone.
+    If there is no usable fallback, return the answer about the rate limit alone.
     """
     plan, problem = _stand_in_plan(work, name)
     if plan is None:
@@ -432,7 +438,7 @@ def _taken_over(work: Slice, first: WorkerResult, name: str) -> Answer:
 
 
 class StandIn(SliceWork):
-    """Work of the fallback, which runs instead of a rate-limited worker; its result is part of the first worker's
+    """Work of the fallback agent, which runs instead of a rate-limited agent. Its result is part of the first agent's
     answer.
     """
 
@@ -461,7 +467,7 @@ def _stand_in_plan(work: Slice, name: str) -> tuple[Plan | None, str]:
 
 
 def _hand_over(change: CheckpointChange, first: WorkerResult, plan: Plan) -> None:
-    """Record the rate limit before the fallback starts, so that a crash cannot lose the record."""
+    """Record the rate limit before the fallback agent starts, so that the record is not lost in a crash."""
     found = first.known_class
     outcome.cool_down(change, first.worker, found, first.items)
     evidence.add(change, *first.items)

@@ -1,8 +1,8 @@
-"""Settings in ``.harness.yaml``: read, checked, completed with defaults, each with its source.
+"""Settings in ``.harness.yaml``: they are read, checked and completed with defaults; each value has its source.
 
 settings      public API (``Config`` and ``load()``) and error messages
-schema        every key with type, default and meaning (pydantic, imported on first use)
-file          YAML as plain values with line numbers; layers of settings; the file that `init` writes
+schema        every key with its type, default and meaning (pydantic, imported on first use)
+file          YAML as plain values with line numbers; settings merged from several sources; the file that `init` writes
 commands      commands that the settings omit; safe insertion of file names into commands
 """
 

@@ -1,6 +1,6 @@
 """Derivation of commands that the settings omit, and safe insertion of a file name into a command.
 
-A command stays ``None`` if it cannot be derived reliably. Source: ``features.md`` UAH-155..160, C17, C22.
+A command that cannot be derived reliably stays ``None``. Source: ``features.md`` UAH-155..160, C17, C22.
 """
 
 import os
@@ -64,7 +64,7 @@ class FoundTooling:
 
     @property
     def lint(self) -> str | None:
-        """Command that starts ruff in this project, or ``None`` if ruff is neither configured nor installed."""
+        """Command that starts ruff in this project; ``None`` if ruff is neither configured nor on PATH."""
         if not (self.ruff_configured or self.ruff_on_path):
             return None
         folder = "src/" if self.src else "."
@@ -96,8 +96,8 @@ def _tools(pyproject: Path) -> frozenset[str]:
 def feature_command(full: str) -> str | None:
     """Return the command for one test file, derived from the command for all tests; ``None`` if that is impossible.
 
-    ``{test_file}`` replaces the first word that is a tests folder; further such words are dropped. If a pytest command
-    contains no tests folder, the placeholder is inserted after ``pytest``.
+    ``{test_file}`` replaces the first word that is a tests folder; all other such words are removed. If a pytest
+    command contains no tests folder, the placeholder is inserted after ``pytest``.
     """
     words = list(_WORD.finditer(full))
     runner = _runner(full)
@@ -123,7 +123,7 @@ _LETTERS = re.compile(r"\s+-([hlqsvx]*x[hlqsvx]*)(?=\s|$)")
 
 
 def without(command: str, tests: Iterable[str]) -> str:
-    """Return a pytest command that excludes the given tests and does not stop at the first failure.
+    """Return the pytest command, changed so that it excludes the given tests and does not stop at the first failure.
 
     A command that is not a pytest command is returned unchanged.
     """
@@ -137,7 +137,7 @@ def without(command: str, tests: Iterable[str]) -> str:
 
 
 def paths_of(command: str, root: Path) -> list[str]:
-    """Return the existing project files and folders that a pytest command lists, without a ``::node`` suffix."""
+    """Return the files and folders in a pytest command that exist in the project, without their ``::node`` suffixes."""
     runner = _runner(command)
     found = [word.group().strip("\"'").partition("::")[0] for word in _WORD.finditer(command)] if runner else []
     return [word for word in found[1:] if word and not word.startswith("-") and (root / word).exists()]
@@ -153,17 +153,17 @@ _PYTEST = re.compile(r"(?:.*/)?(?:pytest|py\.test)")
 def _is_tests_path(word: str, before: str, pytest: bool) -> bool:
     """Return True if the word is the path of a tests folder.
 
-    ``test`` is a folder in ``pytest test`` and a target in ``make test``; ``tests/`` is a folder in any command.
+    ``test`` is a folder in ``pytest test`` but a target in ``make test``. ``tests/`` is a folder in any command.
     """
     word = word.strip("\"'")
     return before not in _TAKES_VALUE and _TESTS_FOLDER.fullmatch(word) is not None and (pytest or "/" in word)
 
 
 def quoting_problem(template: str) -> str | None:
-    """Return why a file name cannot safely replace ``{test_file}`` in the template, or ``None``.
+    """Return why a file name cannot safely replace ``{test_file}`` in the template; ``None`` if it can.
 
-    The placeholder may stand alone or directly inside a pair of quotes. A longer quoted text is refused, because the
-    quotes of the inserted name would end the quoted text.
+    The placeholder may stand alone or directly inside a pair of quotes. A placeholder inside a longer quoted string is
+    refused, because the quotes around the inserted name would end that string.
     """
     if PLACEHOLDER not in template:
         return f"must contain {PLACEHOLDER}"
@@ -192,9 +192,10 @@ def _quote_open(text: str) -> bool:
 
 
 def with_file(template: str, test_file: str) -> str:
-    """Return the template with ``{test_file}`` replaced by the file as one shell word, never as an option.
+    """Return the template with the file name in place of ``{test_file}``: quoted as one shell word, never read as an
+    option.
 
-    The file may have a ``::node`` suffix.
+    The file name may have a ``::node`` suffix.
     """
     if "\0" in test_file or not test_file:
         raise ValueError("a test file needs a name without NUL characters")

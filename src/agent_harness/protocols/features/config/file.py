@@ -1,7 +1,7 @@
-"""YAML files as plain values, with the line of every key; an error states the line.
+"""Settings files in YAML, read as plain values with the line of every key, so that errors can state the line.
 
-``Layers`` overlays the settings of several sources and records the source of each key. ``default_text`` is the
-``.harness.yaml`` of a new project: only settings that a user wants to see and change.
+``Layers`` merges the settings from several sources and records the source of each key. ``default_text`` returns the
+``.harness.yaml`` of a new project, which contains only settings that a user wants to see and change.
 """
 
 import io
@@ -25,19 +25,19 @@ _LIMIT_VALUES = 20_000
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """Parsed content of a settings file: plain dicts, lists and scalars, and the line of each key (from 1)."""
+    """Parsed content of a settings file: plain dicts, lists and scalars, and the line number of each key (from 1)."""
 
     path: Path
     values: dict[str, object]
     lines: Mapping[Key, int] = field(default_factory=dict)
 
     def line(self, key: Key) -> int | None:
-        """Return the line of a key, or of the nearest enclosing section in the file; None if neither is in the file."""
+        """Return the line number of a key, else of the nearest enclosing section; None if the file contains neither."""
         return next((self.lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self.lines), None)
 
 
 def read(path: Path) -> SettingsFile:
-    """Return the settings in a YAML file; raise ``ConfigurationError`` if the file is missing or not a mapping."""
+    """Return the settings in a YAML file. Raise ``ConfigurationError`` if the file is missing or is not a mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -58,7 +58,10 @@ def read(path: Path) -> SettingsFile:
 
 
 def scalar(text: str) -> object:
-    """Return a text from outside a file parsed as YAML; return the text unchanged if it is not valid YAML."""
+    """Return the value of a string that does not come from a file, parsed as YAML.
+
+    A string that is not valid YAML is returned unchanged.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -69,7 +72,9 @@ def scalar(text: str) -> object:
 
 
 def with_value(text: str, section: str, key: str, value: object) -> bytes:
-    """Return the settings text with one value changed or added; comments, key order and quotes are preserved."""
+    """Return the text of a settings file with one value changed or added; comments, key order and quotes are
+    preserved.
+    """
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt", pure=True)
@@ -117,8 +122,8 @@ def _first_line(problem: object) -> str:
 
 
 class _Plain:
-    """Converter from the YAML parser's types to plain types; refuses content that only an attack or accident
-    produces.
+    """Converter from the YAML parser's types to plain types. It refuses files with too many values or nesting
+    levels.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +160,7 @@ class _Plain:
 
 
 def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, object]]:
-    """Yield each key that is not a section, with its value, in file order."""
+    """Yield each key that is not a section, with its value, in the order of the file."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*at, key))
@@ -164,7 +169,7 @@ def leaves(values: Mapping[str, object], at: Key = ()) -> Iterator[tuple[Key, ob
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file; raise ``StateDamaged`` if the file is unreadable or not a mapping."""
+    """Return the mapping in a YAML file. Raise ``StateDamaged`` if the file is unreadable or is not a mapping."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -183,7 +188,7 @@ Source = Literal["default", "file", "environment", "flag"]
 
 @dataclass
 class Layers:
-    """Merged settings of several sources, with the source of each key and the source's name for messages."""
+    """Settings merged from several sources, with the source of each key and the name of this source for messages."""
 
     document: SettingsFile
     values: dict[str, object]
@@ -214,7 +219,7 @@ class Layers:
         return value
 
     def decided(self, key: Key) -> bool:
-        """Return True if some source sets the key. ``key: ""`` sets (and disables) the key; a bare ``key:`` does
+        """Return True if any source sets the key. ``key: ""`` sets (and disables) the key, but a bare ``key:`` does
         not.
         """
         return key in self.sources
@@ -262,7 +267,7 @@ session:
 
 
 def default_text(project_name: str, *, full: str, feature: str, lint: str | None) -> str:
-    """Return a commented, valid ``.harness.yaml``; with ``lint=None``, a linter is detected later (C22)."""
+    """Return a commented, valid ``.harness.yaml``. If ``lint`` is None, a linter can be detected later (C22)."""
     name = " ".join("".join(char if char.isprintable() else " " for char in project_name).split())
     return _TEMPLATE.format(
         name=_on_one_line(name or "project"),
@@ -280,12 +285,12 @@ def _lint_line(command: str) -> str:
 
 
 def with_linter(text: str, command: str) -> str:
-    """Return text from ``default_text`` with a linter added if it has none; any other text is returned unchanged."""
+    """Return a text from ``default_text`` with the linter added if the text has none; return other texts unchanged."""
     return text.replace(_NO_LINTER, _lint_line(command))
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text as a YAML scalar on one line: plain if it parses back unchanged, otherwise double-quoted."""
+    """Return the text as a YAML scalar on one line. The text is double-quoted if it would not parse back unchanged."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     plain = _PLAIN.fullmatch(text) and text == text.strip() and text.lower() not in _NOT_TEXT and ": " not in text
     if plain and not re.fullmatch(r"\.[0-9._e+-]*|\.(?:inf|nan)", text, re.IGNORECASE):

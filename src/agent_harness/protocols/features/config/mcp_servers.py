@@ -1,9 +1,11 @@
-"""MCP servers that are enabled in the settings, in the form in which agents start them.
+"""MCP servers that the settings enable, in the form in which agents start the servers.
 
-In ``args``, ``env`` and ``config``, ``${NAME}`` is replaced from the environment, ``${NAME:-text}`` has a fallback, and
-``$${`` stands for ``${``. ``config`` contains settings of the server: a recipe maps each key to an argument or variable
-of a public server. A key without a recipe is refused, never dropped, because it may be ``read_only: true``. The recipes
-follow the servers' own documentation. Source: features.md UAH-212..216, C59.
+In ``args``, ``env`` and ``config``, ``${NAME}`` is replaced by the environment variable. ``${NAME:-text}`` uses
+``text`` if the variable is not set. ``$${`` stands for ``${``.
+
+``config`` contains the server's own settings. A recipe maps each of these keys to an argument or variable of a public
+server. A key without a recipe is refused, never ignored, because it may be ``read_only: true``. The recipes follow the
+servers' own documentation. Source: features.md UAH-212..216, C59.
 """
 
 import json
@@ -28,7 +30,8 @@ EDIT = "Edit .harness.yaml, then run the same command again"
 def switched_on(
     servers: Mapping[str, "McpServerSettings"], environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
-    """Return the enabled MCP servers, ready to start, and register values from the environment for masking.
+    """Return the enabled MCP servers, ready to start. Values from the environment are registered, so that output masks
+    them.
 
     Raise ``ConfigurationError`` if a variable is not set or a setting cannot be passed to the server.
     """
@@ -37,7 +40,7 @@ def switched_on(
 
 
 def demand_programs(servers: Mapping[str, McpServer], root: Path) -> None:
-    """Raise ``ToolMissing`` if the program of an MCP server is not installed; start no program."""
+    """Raise ``ToolMissing`` if the program of an MCP server is not installed. No program is started."""
     for name, server in servers.items():
         program = server.command[0]
         if shutil.which(root / program if "/" in program else program) is None:
@@ -72,7 +75,7 @@ _PLAIN_VALUES = frozenset({"localhost", "127.0.0.1"})  # not secrets either, and
 
 
 def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
-    """Return the value with its environment variables replaced, at any depth."""
+    """Return the value with the environment variables in it replaced, at any depth."""
     if isinstance(value, Mapping):
         return {str(name): _filled(f"{key}.{name}", below, environ) for name, below in value.items()}
     if isinstance(value, list):
@@ -101,12 +104,12 @@ def _filled(key: str, value: object, environ: Mapping[str, str]) -> object:
 # -- recipes for a server's own settings -------------------------------------------------------------------------------
 
 Started = tuple[tuple[str, ...], dict[str, str]]
-"""Additional arguments and environment variables for the start of an MCP server."""
+"""Arguments and environment variables that are added when an MCP server starts."""
 
 
 @dataclass(frozen=True)
 class GivenConfig:
-    """Section ``config`` of one MCP server: recipes take the keys that they know, other keys are refused."""
+    """Section ``config`` of one MCP server. Recipes take the keys that they know; all other keys are refused."""
 
     key: str
     values: Mapping[str, object]
@@ -114,7 +117,7 @@ class GivenConfig:
     taken: set[str] = field(default_factory=set)
 
     def switch(self, name: str) -> bool | None:
-        """Take a key and return its boolean value, or ``None`` if the key is absent."""
+        """Take the key ``name`` and return its boolean value; ``None`` if the key is absent."""
         value = self._take(name)
         known = {"true": True, "false": False}.get(str(value).lower())
         if value is not None and known is None:
@@ -122,14 +125,14 @@ class GivenConfig:
         return known
 
     def text(self, name: str) -> str | None:
-        """Take a key and return its non-empty text, or ``None`` if the key is absent."""
+        """Take the key ``name`` and return its non-empty string; ``None`` if the key is absent."""
         value = self._take(name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise ConfigurationError(f"{self.key}.{name} must be text", hint=EDIT)
         return value
 
     def size(self, name: str) -> tuple[int, int] | None:
-        """Take a key and return its width and height in pixels, or ``None`` if the key is absent."""
+        """Take the key ``name`` and return its width and height in pixels; ``None`` if the key is absent."""
         value = self._take(name)
         if value is None:
             return None
@@ -140,19 +143,23 @@ class GivenConfig:
         return width, height
 
     def variables(self) -> dict[str, str]:
-        """Take the key ``env`` and return the server's environment variables; empty if the key is absent."""
+        """Take the key ``env`` and return the server's environment variables; an empty mapping if the key is absent."""
         value = self._take("env")
         if value is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{self.key}.env must be a section of names with values", hint=EDIT)
         return {str(name): str(each) for name, each in value.items()} if isinstance(value, Mapping) else {}
 
     def refuse(self, name: str, why: str) -> None:
-        """Take a key and raise ``ConfigurationError`` with the reason ``why``, unless the key is absent or false."""
+        """Take the key ``name``, and raise ``ConfigurationError`` with the reason ``why`` if the key is present and not
+        false.
+        """
         if self._take(name) not in (None, False):
             raise ConfigurationError(f"{self.key}.{name} cannot be passed to the agent: {why}", hint=EDIT)
 
     def refuse_the_rest(self, package: str | None) -> None:
-        """Raise ``ConfigurationError`` for the first key that no recipe has taken."""
+        """Raise ``ConfigurationError`` about the first key that no recipe has taken. If there is no such key, do
+        nothing.
+        """
         left = next((name for name in self.values if name not in self.taken), None)
         if left is not None:
             who = f"{package} has no such setting" if package in RECIPES else f"unknown setting of {self.words[0]}"
@@ -193,7 +200,7 @@ def _puppeteer(given: GivenConfig) -> Started:
 
 
 def _postgres(given: GivenConfig) -> Started:
-    """Return arguments and variables of the Postgres server, which is read-only unless ``read_only`` is false.
+    """Return the arguments and variables of the Postgres server, which is read-only unless ``read_only`` is false.
 
     In read-only mode, the server parses every statement and runs it in a read-only transaction.
     """
@@ -227,7 +234,7 @@ RECIPES: Mapping[str | None, Callable[[GivenConfig], Started]] = {
 """Recipes for public MCP servers, by package name."""
 
 GONE = {"@anthropic/puppeteer-mcp": "@playwright/mcp (npx)", "@anthropic/postgres-mcp": "postgres-mcp (uvx)"}
-"""Package names in the specification that do not exist, each with the package to use instead."""
+"""Package names that the specification mentions but that do not exist, each with the package to use instead."""
 
 PROGRAMS = {
     "playwright-mcp": "@playwright/mcp",
@@ -237,14 +244,15 @@ PROGRAMS = {
     "mcp-server-postgres": "@modelcontextprotocol/server-postgres",
     "dbhub": "@bytebase/dbhub",
 }
-"""Programs that the MCP server packages install, each with its package."""
+"""Names of the programs that the MCP server packages install, each with its package."""
 
 _NAME = re.compile(r"(@[\w.-]+/)?[\w.-]+")
 
 
 def _package(words: tuple[str, ...]) -> str | None:
-    """Return the MCP server package that a command line runs, found by its program or as an argument of a runner like
-    npx.
+    """Return the MCP server package that a command line runs; None if the package is not known.
+
+    The package is recognised by its program, or as an argument of a runner such as npx.
     """
     if (program := os.path.basename(words[0])) in PROGRAMS:
         return PROGRAMS[program]

@@ -2,9 +2,9 @@
 
 To add a key, add a field here and a row of ``DEFAULTS`` in ``tests/features/test_config.py``, then run ``make docs``. A
 new section also needs a line in ``Config`` (``settings.py``). Unknown keys are kept (``extra="allow"``) and cause
-warnings. ``load`` imports this module on first use, because it imports pydantic. The default ``None`` of a command
-means "derived from the project if possible" (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17, C18,
-C22, C26, C34, C51.
+warnings. ``load`` imports this module on first use, because the module imports pydantic. A command with the default
+``None`` is derived from the project if possible (``commands.py``). Sources: ``features.md`` UAH-148..233, C04, C17,
+C18, C22, C26, C34, C51.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "
 
 
 def _switch(value: object) -> object:
-    """Return the boolean for a YAML 1.1 word such as ``no``, which YAML 1.2 reads as text."""
+    """Return the boolean for a YAML 1.1 word such as ``no``, which YAML 1.2 reads as a string."""
     return _SWITCHES.get(value.lower(), value) if isinstance(value, str) else value
 
 
@@ -70,7 +70,9 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Frozen base model of a settings section; an empty value (``key:``) counts as absent, unknown keys are kept."""
+    """Frozen base model of a settings section. An empty value (``key:``) counts as absent, and unknown keys are
+    kept.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, validate_default=False)
 
@@ -138,7 +140,7 @@ class Models(Section):
     @model_validator(mode="before")
     @classmethod
     def _fall_back(cls, given: object) -> object:
-        """Set each prompt type that the file does not list to the file's ``default`` model, if there is one
+        """Use the file's ``default`` model, if there is one, for each prompt type that the file does not list
         (UAH-164).
         """
         if not isinstance(given, Mapping) or given.get("default") is None:
@@ -147,10 +149,9 @@ class Models(Section):
         return dict.fromkeys(("initializer", "coding", "continuation", "cleanup"), given["default"]) | listed
 
     def for_prompt(self, prompt_type: str) -> str:
-        """Return the model for a prompt type (``initializer``, ``coding``, ``continuation``, ``cleanup``), or the
-        default model.
+        """Return the model for a prompt type: ``initializer``, ``coding``, ``continuation`` or ``cleanup``.
 
-        Source: UAH-242.
+        Any other prompt type gets the default model. Source: UAH-242.
         """
         own = {
             "initializer": self.initializer,
@@ -216,7 +217,7 @@ class Progress(Section):
     @model_validator(mode="before")
     @classmethod
     def _name_the_count(cls, given: object) -> object:
-        """Put the configured number of repeats into the default message about a repeated error."""
+        """Insert the configured number of repeats into the default message about a repeated error."""
         if isinstance(given, Mapping) and given.get("repeated_error_message") is None:
             return {**given, "repeated_error_message": _repeated_error(given.get("max_repeated_errors") or 5)}
         return given
@@ -362,9 +363,10 @@ MCP_SERVERS: dict[str, dict[str, object]] = {
 
 
 def _with_known_servers(given: object) -> object:
-    """Return the two predefined MCP servers, disabled, overlaid with the file's own settings (UAH-212..216).
+    """Return the two predefined MCP servers, which are disabled by default, merged with the file's servers
+    (UAH-212..216).
 
-    If the file sets a server's program, no defaults apply to that server. Otherwise keys missing from ``config`` keep
+    If the file sets a server's program, that server gets no defaults. Otherwise, keys missing from ``config`` keep
     their defaults.
     """
     if not isinstance(given, Mapping):
@@ -418,8 +420,8 @@ class Session(Section):
     @model_validator(mode="before")
     @classmethod
     def _warning_before_limit(cls, given: object) -> object:
-        """Scale the default warning time to a session limit of at most 50 minutes, in the proportion of the
-        defaults.
+        """Set the warning time to 5/6 of the session limit if the limit is at most 50 minutes and the file sets no
+        warning time.
         """
         if not isinstance(given, Mapping) or given.get("timeout_warning_minutes") is not None:
             return given
@@ -525,7 +527,7 @@ class ReportSection(Section):
 
 
 def _sandbox(value: object) -> object:
-    """Convert a bare value such as ``sandbox: off``, which YAML may read as false, to a section with that mode."""
+    """Convert a bare value such as ``sandbox: off`` (which YAML may read as false) to a section with that mode."""
     return {"mode": value} if isinstance(value, str | bool) else value
 
 
@@ -578,7 +580,7 @@ class SandboxSection(Section):
     def settings(self, *, services: bool = False) -> SandboxSettings:
         """Return the sandbox settings in the form that the ``kernel`` package uses.
 
-        If the project runs services that its checks may need (``services``), ``network: auto`` means open.
+        If the project runs services that its checks may need (``services``), ``network: auto`` means an open network.
         """
         network = self.network if self.network != "auto" else OPEN if services else LOOPBACK
         return SandboxSettings(

@@ -1,4 +1,4 @@
-"""Settings of a project, each with its value and source (default < file < environment < flag).
+"""Settings of a project, each with its value and source. Precedence rises: default, file, environment, flag.
 
 The environment variable ``HARNESS_<SECTION>__<KEY>`` sets a key of ``.harness.yaml``, with two underscores between
 levels: ``HARNESS_COSTS__PER_SESSION_USD=5``. Source: ``features.md`` section J.
@@ -29,7 +29,7 @@ __all__ = ["Config", "Source", "default_text", "json_schema", "load"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Settings of one project, with one frozen attribute per section."""
+    """Settings of one project. Each section of the settings is a frozen attribute."""
 
     project: "schema.ProjectSection"
     environment: "schema.Environment"
@@ -63,12 +63,13 @@ class Config:
 
     @property
     def raw(self) -> dict[str, object]:
-        """Deep copy of the settings file's content as plain values, including unknown keys."""
+        """Deep copy of the settings file's content as plain values. Unknown keys are included."""
         return copy.deepcopy(dict(self._raw))
 
     def origin(self, key: str) -> Source:
-        """Return the source of ``section.key``, or the strongest source within a section; raise ``KeyError`` if
-        unknown.
+        """Return the source of ``section.key``, or the strongest source of any key in a section.
+
+        Raise ``KeyError`` if the key is unknown.
         """
         if key in self._rows:
             return self._rows[key][1]
@@ -78,16 +79,18 @@ class Config:
         return max(found, key=_STRENGTH.index)
 
     def is_model_chosen(self, prompt_type: str) -> bool:
-        """Return True if the user set the model for this type of session; agents may ignore a default model."""
+        """Return True if the user set the model for this type of session. Agents may ignore a model that is only a
+        default.
+        """
         return any(self.origin(f"models.{name}") != "default" for name in ("default", prompt_type))
 
     def rows(self) -> Iterator[tuple[str, object, Source]]:
-        """Return every setting with its value and source, in schema order."""
+        """Return every setting as key, value and source, in schema order."""
         return ((key, value, source) for key, (value, source) in self._rows.items())
 
     @property
     def check_commands(self) -> list[str]:
-        """Commands that check the project; the command for one test file contains ``{test_file}``."""
+        """Commands that check the project. The command for one test file contains ``{test_file}``."""
         testing = self.testing
         found = (
             testing.full,
@@ -101,15 +104,15 @@ class Config:
 
     @property
     def environment_commands(self) -> list[str]:
-        """Commands that set up, reset, health-check and stop the project's environment."""
+        """Commands that set up, reset, stop, or check the health of the project's environment."""
         settings = self.environment
         found = (settings.init, settings.reset, settings.health_check, settings.stop, self.testing.sanity.health)
         return [command for command in found if command]
 
     def test_command(self, test_file: str) -> str:
-        """Return the shell command for one feature's tests; ``test_file`` may have a ``::node`` suffix.
+        """Return the shell command that runs one feature's tests. ``test_file`` may have a ``::node`` suffix.
 
-        Return the command for the whole suite if ``test_file`` is empty (UAH-190). Raise ``ConfigurationError`` if
+        If ``test_file`` is empty, return the command for the whole suite (UAH-190). Raise ``ConfigurationError`` if
         ``testing.feature`` is not set and cannot be derived from ``testing.full`` (C22).
         """
         if not test_file:
@@ -136,10 +139,10 @@ def load(
     *,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return a project's settings; ``flags`` maps dotted keys to values from the command line.
+    """Return a project's settings. ``flags`` contains values from the command line by dotted key.
 
-    Raise ``ConfigurationError`` with file, key and line for a missing or malformed file, a wrong type or a missing
-    ``project.name``. Unknown keys become warnings.
+    Raise ``ConfigurationError`` with the file, key and line if the file is missing or malformed, a value has the wrong
+    type, or ``project.name`` is missing. Unknown keys cause warnings.
     """
     root = Path(project)
     environ = os.environ if environ is None else environ
@@ -173,7 +176,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Key, ob
 
 
 def _derive(layers: Layers, facts: commands.FoundTooling) -> None:
-    """Set missing settings: from a related key (C17), else from the tools found in the project (C22)."""
+    """Fill in missing settings from a related key (C17), else from the tools found in the project (C22)."""
     for key, other in _NEIGHBOURS:
         if not layers.decided(key) and layers.get(other):
             layers.set(key, layers.get(other), layers.sources.get(other, "default"))
@@ -260,7 +263,9 @@ def _words(error: "ErrorDetails") -> str:
 
 
 def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError:
-    """Return an error that states file, key and line of the first problem; ``problems`` pairs keys with defects."""
+    """Return an error with the file, key and line of the first problem. ``problems`` contains pairs of a key and its
+    defect.
+    """
     key, why = problems[0]
     document = layers.document
     outside = layers.where.get(key)
@@ -280,7 +285,7 @@ def error(layers: Layers, problems: list[tuple[Key, str]]) -> ConfigurationError
 
 
 def _unknown_keys(model: "schema.Section", at: Key = ()) -> Iterator[Key]:
-    """Yield the dotted paths of unknown keys in all known sections."""
+    """Yield the path of each unknown key, in all known sections."""
     yield from ((*at, name) for name in model.model_extra or {})
     for name in type(model).model_fields:
         for below, value in _sections(getattr(model, name)):
@@ -297,7 +302,7 @@ def _sections(value: object) -> Iterator[tuple[Key, "schema.Section"]]:
 
 
 def _warning_of(layers: Layers, key: Key) -> str:
-    """Return the warning about an unknown key, with the most similar known setting."""
+    """Return the warning about an unknown key. The warning suggests the most similar known setting."""
     from difflib import get_close_matches
 
     from agent_harness.protocols.features.config.schema import HarnessFile

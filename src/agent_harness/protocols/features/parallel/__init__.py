@@ -1,1 +1,1 @@
-"""Parallel runs of feature projects: the port for ``agent_harness.parallel``, and the jobs of its workers."""
+"""Parallel runs of feature projects: the port that ``agent_harness.parallel`` uses, and the jobs of its workers."""

@@ -1,6 +1,7 @@
-"""Jobs of a worker for a feature project: one session on a feature, or the test suite on a merge candidate.
+"""Jobs of a worker for a feature project: one session on a feature, or one run of the test suite on a merge candidate.
 
-A job runs in a workspace with its own state, in a separate process, so this module imports nothing of the coordinator.
+A job runs in a separate process, in a workspace with its own state. The module therefore imports nothing from the
+coordinator.
 """
 
 import os
@@ -45,7 +46,7 @@ OTHERS_STATE = ("open_session.json", "open_session.json.bak", "pause.json", "ver
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run a session or the test suite in a workspace whose HEAD is the job's base commit."""
+    """Run the job, either a session or the test suite, in a workspace whose HEAD is the job's base commit."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
@@ -117,9 +118,10 @@ def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
 
 
 def _opened(workspace: Workspace, *, checks_baseline: bool) -> Project:
-    """Open the project in the workspace, with the issue mirror off.
+    """Open the project in the workspace, with the issue mirror turned off.
 
-    Without ``checks_baseline``, skip the baseline tests before the session, because the base commit was verified.
+    If ``checks_baseline`` is false, the session skips the baseline tests at its start, because the base commit is
+    already verified.
     """
     config: Config = load(workspace.folder)
     checks = config.preflight.checks
@@ -140,7 +142,9 @@ def _say(line: str) -> None:
 
 
 def _seed(project: Project, job: Job) -> None:
-    """Write the project's state at the start of the job into the workspace, and remove the state of earlier jobs."""
+    """Write the project's state at the start of the job into the workspace, after removing the state of earlier
+    jobs.
+    """
     inputs, at = job.inputs, project.layout
     remove(at.state_dir)  # a link too: it is ignored where .gitignore says so
     os.makedirs(at.logs)
@@ -163,9 +167,9 @@ def _seed(project: Project, job: Job) -> None:
 
 
 def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
-    """Check out the feature's earlier work as one WIP commit on the base commit, for a continuation session.
+    """Check out the feature's earlier work as one WIP commit on top of the base commit, for a continuation session.
 
-    A checkpoint before this commit lets the session roll back.
+    A checkpoint before the WIP commit lets the session roll back.
     """
     inputs, git = job.inputs, project.git
     checkpoint = checkpoints.create(project, inputs["session"] - 1, inputs["feature"])
@@ -187,7 +191,7 @@ def _lay_out(project: Project, job: Job, state: SessionState) -> SessionState:
 
 
 def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | None) -> JsonObject:
-    """Return the session's result in the terms of the parallel run, with the question that the session raised."""
+    """Return the session's result as the parallel run reports it, with the question that the session asked."""
     asked = state.question if questions.stops(state.question) else None
     found: JsonObject = {
         "reason": last.get("reason") or "none",
@@ -206,7 +210,9 @@ def _status_of(last: JsonObject, state: SessionState, problem: HarnessError | No
 
 
 def _alone(project: Project, feature_id: int) -> bool:
-    """Return True if the cost record in this workspace alone exceeds the budget."""
+    """Return True if the costs recorded in this workspace are enough to exceed a budget, without the project's other
+    costs.
+    """
     return (
         costs.available(project.store.costs(), project.budgets, feature_id) <= 0
         or (project.store.costs().last_session_usd or 0.0) >= project.budgets.per_session
@@ -214,7 +220,7 @@ def _alone(project: Project, feature_id: int) -> bool:
 
 
 def _left(project: Project, state: SessionState, base: str) -> JsonObject | None:
-    """Return the unfinished work for the next session, or None."""
+    """Return the unfinished work that the next session continues, or None."""
     head = project.git.head()
     if state.next_prompt != "continuation" or head in (None, base):
         return None
@@ -222,7 +228,7 @@ def _left(project: Project, state: SessionState, base: str) -> JsonObject | None
 
 
 def _spent(project: Project, before: float, number: int) -> JsonObject | None:
-    """Return the tokens and cost of the session; None if no session started."""
+    """Return the tokens and cost of the session, or None if no session started."""
     after = project.store.costs()
     current = records.json_object(after.record.get("current_session")) or {}
     if current.get("session_id") != number:
@@ -242,7 +248,9 @@ def _spent(project: Project, before: float, number: int) -> JsonObject | None:
 
 
 def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
-    """Remove the workspace's copies of installed packages, so that a session's changes cannot affect other sessions."""
+    """Remove the workspace's copies of installed packages, so that changes by one session cannot affect other
+    sessions.
+    """
     for path in job.lend:
         with suppress(OSError):
             remove(os.path.join(workspace.folder, path))
@@ -256,7 +264,7 @@ def _install_anew(workspace: Workspace, job: Job, project: Project) -> None:
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
     """Run the test suite on the candidate commit.
 
-    The tests known to pass and the tests that the candidate's features have proven must pass.
+    All tests known to pass must pass, and so must the tests that prove the candidate's features.
     """
     project = _opened(workspace, checks_baseline=False)
     remove_tree(project.layout.state_dir)

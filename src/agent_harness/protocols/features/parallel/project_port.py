@@ -1,12 +1,13 @@
-"""Access of a parallel run's coordinator to a feature project; only the coordinator writes its state during the run.
+"""Access of a parallel run's coordinator to a feature project. During the run, only the coordinator writes project
+state.
 
 parallel/claims.json        the run's workers and owner, and the job of each feature
 parallel/items/ID.json      a feature between its sessions: its state, unfinished work and question
 parallel/branches/ID.json   passing tests of a branch that is not checked out
 
-Each session has its own number, assigned with its job. costs.yaml records a session's cost under the job's name, so the
-cost is counted once. All other updates can be repeated safely. A feature counts as done after it has landed (been
-merged).
+Each session has its own number, assigned together with its job. costs.yaml records a session's cost under the name of
+the job, so that the cost is counted once. All other updates can be repeated safely. A feature counts as done after its
+work has landed (was merged into the branch).
 """
 
 import os
@@ -39,18 +40,18 @@ from agent_harness.session.ledger import ClaimVerdict
 EXECUTOR = "agent_harness.protocols.features.parallel.hands:carry_out"
 SUITE = "the suite"
 LEAST_USD = 0.0001
-"""Smallest recorded cost in US dollars; smaller differences are ignored."""
+"""Smallest cost in US dollars that is recorded; a smaller difference is ignored."""
 JOBS = 256
-"""Maximum number of jobs listed in costs.yaml."""
+"""Maximum number of jobs that costs.yaml lists."""
 STOPS_ALL = frozenset({"budget_exceeded", "app_broken", "no_way_back", "environment"})
-"""Kinds of question about one session that also prevent every other session from starting."""
+"""Kinds of question that are about one session but also prevent every other session from starting."""
 LOGS = ("events.jsonl", "usage.jsonl", "decisions.jsonl", "agent_actions.jsonl")
 _PUSH_EVENTS = {"pushed": "important", "push_failed": "important", "pulled": "important", "push_given_up": "critical"}
 _COPIED = ("current_feature", "stuck_count", "last_failure", "status", "termination_reason")
 
 
 class FeatureProjectPort:
-    """Port through which the coordinator of a parallel run reads and changes the locked project."""
+    """Port through which a parallel run's coordinator reads and changes the project, while holding the project lock."""
 
     executor = EXECUTOR
     input_files: tuple[str, ...] = ("verdicts",)
@@ -60,11 +61,10 @@ class FeatureProjectPort:
     def __init__(
         self, project: Project, folder: str, workers: int, attempt: JsonObject, branch: str | None = None
     ) -> None:
-        """Open the project for a parallel run; ``folder`` is the run's folder, ``attempt`` the settings of every
-        session.
+        """Open the project for a parallel run. ``folder`` is the run's folder.
 
-        ``attempt`` has the agents, the refusal policy and the costs so far. Work is merged to ``branch``, by default
-        the checked-out branch.
+        ``attempt`` contains the settings of every session: the agents, the refusal policy and the costs so far. Work is
+        merged into ``branch``, by default the checked-out branch.
         """
         self._project, self._store, self._git = project, project.store, project.git
         self._folder = folder
@@ -87,14 +87,14 @@ class FeatureProjectPort:
     # ---- agents that write outside their workspaces
 
     def hold(self) -> None:
-        """Remember the current state files, because only this process writes them until the run is over."""
+        """Remember the current state files. Until the run ends, only this process may write these files."""
         self._store.hold()
         self._state_stamps = []
 
     def put_back(self, *, histories: bool = False) -> dict[str, str]:
-        """Restore state files that another process has changed; the foreign change is discarded.
+        """Restore state files that another process has changed, and return the restored files.
 
-        Return the restored files. With ``histories``, also check the complete logs.
+        The other process's change is discarded. With ``histories``, the complete logs are checked too.
         """
         if self._state_stamps is None:
             return {}
@@ -108,11 +108,11 @@ class FeatureProjectPort:
         return dict.fromkeys(changed, "")
 
     def note_touched(self, item: str, message: str) -> None:
-        """Write an event that something in the project folder was changed during a job."""
+        """Write an event that says that something in the project folder was changed during a job."""
         self._store.event("home_touched", "critical", message=f"Feature #{item}: {message}")
 
     def _look_at_state(self) -> None:
-        """Restore the state files if a file that is checked every second has changed."""
+        """Restore the state files if the session state or the cost record has changed on disk."""
         at = self._project.layout
         if self._state_stamps != [files.stamp_of(each) for each in (at.session_state, at.costs)]:
             self.put_back()
@@ -120,8 +120,9 @@ class FeatureProjectPort:
                 self._state_stamps = [files.stamp_of(each) for each in (at.session_state, at.costs)]
 
     def _push_target(self) -> PushTarget | None:
-        """Return the push target according to ``git.push``; None without an upstream or if the branch is not checked
-        out.
+        """Return the push target that ``git.push`` selects.
+
+        Return None if the branch has no upstream or is not checked out.
         """
         git = self._project.git
         if self._branch != git.branch() or self._project.config.git.push != "auto":
@@ -134,10 +135,10 @@ class FeatureProjectPort:
     # ---- known state
 
     def document(self) -> FeatureList:
-        """Return features.json of the target branch, or the last known version if the branch was deleted during the
-        run.
+        """Return features.json of the target branch.
 
-        Raise ``StateDamaged`` if the committed features.json is malformed.
+        If the branch was deleted during the run, return the last known version. Raise ``StateDamaged`` if the committed
+        features.json is malformed.
         """
         tip = str(self._git.commit_of(self._branch) or next(iter(self._documents), None))
         if tip not in self._documents:
@@ -149,9 +150,9 @@ class FeatureProjectPort:
         return self._documents[tip]
 
     def baseline(self) -> Baseline:
-        """Return the passing tests of the target branch; for the checked-out branch, these are the project's baseline.
+        """Return the passing tests of the target branch. For the checked-out branch, this is the project's baseline.
 
-        On another branch, the suite runs first if the branch has moved since the baseline was recorded.
+        For another branch, the suite runs first if the branch has moved since its passing tests were recorded.
         """
         tip = str(self._git.commit_of(self._branch))
         if self._branch == self._git.branch():
@@ -193,11 +194,11 @@ class FeatureProjectPort:
         files.write_json(path, known)
 
     def item(self, item: str) -> JsonObject:
-        """Return the record of a feature between its sessions; empty if there is none."""
+        """Return the record of a feature between its sessions; the record is empty if none was stored."""
         return files.read_json_if_any(self._item_path(item))
 
     def keep_item(self, item: str, **members: object) -> None:
-        """Set these members in the stored record of a feature."""
+        """Set the given members in the stored record of a feature."""
         os.makedirs(os.path.dirname(self._item_path(item)), mode=0o700, exist_ok=True)
         files.write_json(self._item_path(item), {**self.item(item), **members})
 
@@ -205,10 +206,9 @@ class FeatureProjectPort:
         return os.path.join(self._folder, "items", f"{item}.json")
 
     def items(self) -> list[OpenItem]:
-        """Return the open features whose dependencies have landed, in the order of `harness run`.
+        """Return the open features whose dependencies have landed, in the order in which `harness run` takes them.
 
-        Features that wait for a person are omitted, including features whose question arises when the next session
-        starts.
+        Features that wait for a person are omitted, as are features that will ask a question when their session starts.
         """
         at, folder = self._project.layout, os.path.dirname(self._store.ledger())
         document = self.document()
@@ -236,9 +236,9 @@ class FeatureProjectPort:
         return answer
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return exit code and message if no session may start, otherwise None.
+        """Return the exit code and the message that explain why no session may start; None if a session may start.
 
-        Reasons are a pause, a question that stops everything, and a budget that is used up.
+        The reason is a pause, a question that stops everything, or a budget that is used up.
         """
         self._look_at_state()
         try:
@@ -251,13 +251,13 @@ class FeatureProjectPort:
         return (3, first.message) if first else None
 
     def _waiting(self) -> dict[str, JsonObject]:
-        """Return the questions stored with open features, by feature id."""
+        """Return the stored questions of open features, by feature id."""
         open_ids = [str(f.id) for f in self.document().features if f.is_open]
         found = ((item, records.json_object(self.item(item).get("question"))) for item in open_ids)
         return {item: asked for item, asked in found if asked}
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return the current activity of each job's session, read from the job's workspace, by feature."""
+        """Return what the session of each job is doing, by feature. The state is read from the job's workspace."""
         found: dict[str, JsonObject] = {}
         for each in jobs:
             folder = trusted_state.existing(os.path.join(each.workspace, ".git"), each.workspace)
@@ -267,9 +267,9 @@ class FeatureProjectPort:
         return found
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the remaining features: open features without kept work that waits for an answer.
+        """Return the ids of the remaining features as the second of three lists. The other two lists are always empty.
 
-        The first and third list, for permanently failed items and others, are always empty.
+        Remaining features are open and have no kept work that waits for an answer.
         """
         kept = {asked.feature_id for asked in self._store.state().kept_candidates}
         return [], [str(f.id) for f in self.document().features if f.is_open and f.id not in kept], []
@@ -283,17 +283,17 @@ class FeatureProjectPort:
         self._write_claims(items)
 
     def holds(self, job: str, item: str) -> bool:
-        """Return True if the feature is open and claimed by this job."""
+        """Return True if the feature is open and is assigned to this job."""
         feature = self.document().by_id(int(item))
         claimed = self._claims().get(item) or {}
         return feature is not None and feature.is_open and claimed.get("order") == job
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Keep the claims of the jobs in ``held`` for this process, and release all other claims."""
+        """Keep the assignment of features to the jobs in ``held``, and release all other features."""
         self._write_claims({item: each for item, each in self._claims().items() if each.get("order") in held})
 
     def keep(self) -> None:
-        """Do nothing: features have no leases to renew, and the project lock ends with the process."""
+        """Do nothing, because features have no leases to renew and the project lock ends with the process."""
 
     def _let_go(self, item: str, job: str) -> None:
         items = self._claims()
@@ -304,7 +304,7 @@ class FeatureProjectPort:
     # ---- inputs of a workspace
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the project state that a session on this feature needs, and the unfinished work that the session
+        """Return the project state that a session on this feature needs, with the unfinished work that the session
         continues.
         """
         self.put_back()
@@ -337,7 +337,9 @@ class FeatureProjectPort:
         }
 
     def _unfinished(self, item: str, head: str, fix: JsonObject | None) -> tuple[str | None, JsonObject]:
-        """Return the git tree that a session continues and the facts about this work; None and {} for a fresh start."""
+        """Return the git tree that a session continues, and facts about this work. For a fresh start, return None and
+        {}.
+        """
         if fix:
             return str(fix["seed"]), _told(fix)
         kept = records.json_object(self.item(item).get("wip")) or {}
@@ -351,9 +353,9 @@ class FeatureProjectPort:
         return found.tree, {"partial": {**partial, "left": left}, "failure": kept.get("failure")}
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a feature's work with git, except features.json and the progress log.
+        """Merge a feature's work with git, except for features.json and the progress log.
 
-        These two files are taken from the branch head, with the feature's additions.
+        These two files are taken from the branch head, and the feature's own changes are added to them.
         """
         if head == base and proven:
             return Merged(tree=self._git.tree_of(commit))
@@ -372,7 +374,9 @@ class FeatureProjectPort:
         return replace(found, tree=repository.tree_with(git, found.tree, contents))
 
     def _features(self, head: str, commit: str, feature_id: int, *, proven: bool) -> bytes:
-        """Return features.json of the branch head; for proven work, with the feature's new status from its session."""
+        """Return features.json of the branch head. For proven work, the feature's new status from its session is
+        included.
+        """
         now = self._git.show(head, self._project.features_name) or b"{}"
         theirs = features_at(self._project, commit).by_id(feature_id)
         document = features_at(self._project, head)
@@ -396,7 +400,7 @@ class FeatureProjectPort:
     def ended(
         self, job: str, item: str, result: JsonObject | None, rescues: Sequence[str], spent_usd: float = 0.0
     ) -> None:
-        """Copy costs, records and logs of a finished job, once per job; proven work stays claimed until it has
+        """Copy the costs, records and logs of a finished job, once per job. Proven work stays assigned until it has
         landed.
         """
         self.put_back(histories=True)
@@ -421,7 +425,7 @@ class FeatureProjectPort:
             self._note_not_landed(job, fix, records.json_object(found.get("proven")) or {})
 
     def _note_sent_back(self, feature_id: int, fix: JsonObject) -> None:
-        """Write an event that proven work was not merged, and why; the journal of a run may be lost."""
+        """Write an event that says why proven work was not merged, because the journal of the run may be lost."""
         why, met = str(fix.get("why")), records.texts(fix.get("met"))
         printed = redact(str(fix.get("output") or "")).strip().splitlines()
         what = records.texts(fix.get("files")) or printed[:1] or records.texts(fix.get("failing"))
@@ -430,7 +434,7 @@ class FeatureProjectPort:
         self._store.event(SENT_BACK, feature_id=feature_id, why=why, met=met, message=told)
 
     def _note_not_landed(self, job: str, fix: JsonObject, proved: JsonObject) -> None:
-        """Record in the ledger that a claim proven in its workspace was not merged."""
+        """Record in the ledger that work proven in its workspace was not merged."""
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         if claim := next((each for each in reversed(claims) if each.accepted), None):
             at = self._project.layout
@@ -438,9 +442,9 @@ class FeatureProjectPort:
             ledger.not_landed(self._store.ledger(), at.verdicts, at.root, claim, fix, job=job)
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Add a late cost to the totals of project and feature, once per job and amount.
+        """Add a cost that became known late to the totals of the project and the feature, once per job and amount.
 
-        The member ``orders`` of the cost record lists the jobs already added.
+        The member ``orders`` of the cost record lists the jobs that were already added.
         """
         known = self._store.costs()
         jobs, key = records.texts(known.record.get("orders")), f"{job}={spent_usd:.4f}"
@@ -452,7 +456,9 @@ class FeatureProjectPort:
         )
 
     def _with_all_costs(self, job: str, found: JsonObject, spent_usd: float) -> JsonObject:
-        """Return the result with all costs of the job, including those of a killed agent or before a record existed."""
+        """Return the result with all costs of the job, including costs of a killed agent and costs before a record
+        existed.
+        """
         row, spent = records.json_object(found.get("row")), records.json_object(found.get("spent"))
         if spent is None:
             known = self._lost(job, found.get("rescues") or [], spent_usd) if spent_usd > 0.0 else {}
@@ -465,7 +471,7 @@ class FeatureProjectPort:
         return {**found, "spent": {**spent, name: records.amount(spent.get(name)) + left}, **more}
 
     def _lost(self, job: str, rescues: Sequence[str], spent: float) -> JsonObject:
-        """Return the known facts about a job that returned no result."""
+        """Return the facts that are known about a job that returned no result."""
         folder = job_folder(self._folder, job)
         inputs = records.json_object(files.read_json_if_any(os.path.join(folder, JOB)).get("papers")) or {}
         session = records.number(inputs.get("session"))
@@ -500,7 +506,9 @@ class FeatureProjectPort:
                 ledger.write(self._store.ledger(), self._with_outputs(verdict, found))
 
     def _take_logs(self, folder: str, session: int) -> None:
-        """Copy a session's log rows and files from the workspace to the project, without duplicates."""
+        """Copy a session's log rows and log files from the workspace to the project. Rows that were copied before are
+        skipped.
+        """
         at = self._project.layout
         for name in LOGS:
             files.own_place(at.log(name), at.root)
@@ -511,8 +519,9 @@ class FeatureProjectPort:
         copy_plain(folder, at.logs, lambda name: name.startswith(f"session-{session}."))
 
     def _with_outputs(self, verdict: ClaimVerdict, result: Mapping[str, object]) -> ClaimVerdict:
-        """Return the verdict as a ledger line of the project, after storing the output of its steps in the project's
-        logs.
+        """Return the verdict as a line for the project's ledger.
+
+        The output of the verdict's steps is stored in the project's logs first.
         """
         printed = records.json_object(result.get("outputs")) or {}
         path = self._store.ledger()
@@ -530,7 +539,9 @@ class FeatureProjectPort:
         return replace(verdict, steps=tuple(steps), n=0, prev=None)
 
     def _count(self, item: str, found: JsonObject) -> None:
-        """Update a feature's failure counts, unfinished work and question after a session that proved nothing."""
+        """Update a feature's failure counts, unfinished work and question after a session that did not prove the
+        feature.
+        """
         placed, state = SessionState(found["state"]), self._store.state()
         failures = {name: n for name, n in state.failures.items() if name != item}
         failures |= {item: placed.failures[item]} if item in placed.failures else {}
@@ -556,7 +567,7 @@ class FeatureProjectPort:
         self.keep_item(item, state=own, wip=found.get("wip"), question=asked)
 
     def _kept(self, candidate: JsonObject, found: JsonObject) -> JsonObject:
-        """Return the question about work that a person may accept; a ref in the project keeps this work."""
+        """Return the question about work that a person can accept. A ref in the project keeps the work."""
         commit, session = str(candidate.get("commit")), records.number(found.get("session"))
         ref = f"refs/harness/kept/{session}"
         if self._git.commit_of(commit):
@@ -579,9 +590,10 @@ class FeatureProjectPort:
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the suite check for a merge candidate; an empty list for a head that was already verified.
+        """Return the check that runs the suite on a merge candidate, or an empty list if the commit is already
+        verified.
 
-        All tests known to pass and the tests proven by the candidate's features must pass.
+        All tests known to pass must pass, and so must the tests that prove the candidate's features.
         """
         if members is None and commit in self._verified:
             return []
@@ -607,11 +619,11 @@ class FeatureProjectPort:
         ]
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the checks together with the session state that they need."""
+        """Return the inputs of a check job: the checks, and the session state that they need."""
         return {"checks": [*checks], "state": self._store.state().record}
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
-        """Update passing tests, proven features and verdicts after features have been merged."""
+        """Update the passing tests, proven features and verdicts after features have landed."""
         self.put_back()
         landings = [replace(each, result=well_formed(each.result)) for each in landings]
         tip = str(self._git.commit_of(self._branch))
@@ -687,7 +699,7 @@ class FeatureProjectPort:
             raise StateDamaged(found[0], hint=f"git show {commit[:10]}:{self._project.features_name}")
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Update the state files to new commits that a merge with the remote created, and to their passing tests."""
+        """Update the state files after a merge with the remote: record its new commits and their passing tests."""
         store, baseline = self._store, self.baseline()
         passing = baseline.passing
         if checked.get("commit") == commit:
@@ -706,15 +718,17 @@ class FeatureProjectPort:
         self._store.event(kind, _PUSH_EVENTS[kind], session=session, commit=commit, message=message)
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Ask a person about a branch head on which merged work no longer passes."""
+        """Ask a person what to do, because merged work no longer passes on the branch head."""
         self.question(None, "head_red", f"{', '.join(items)}: {why}")
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Ask a person about the change that broke these features."""
+        """Ask a person what to do about the change that broke these features."""
         self.reopen(items, f"#{by} broke it (commit {commit[:7]}); it fails on {head[:7]}")
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Store the question of a session or a failed merge; ask it unless another question already stops the runs."""
+        """Store the question of a session or of a failed merge, and ask the user unless another question already stops
+        the runs.
+        """
         kept = records.json_object(self.item(item).get("question")) if item else None
         if kept is None and reason in questions.KEEPING:
             return  # it is one of the kept candidates
@@ -728,14 +742,14 @@ class FeatureProjectPort:
             self._ask(item, kept)
 
     def _ask(self, item: str | None, asked: JsonObject) -> None:
-        """Store a question in the project and reset the counters of its feature."""
+        """Store a question in the project and reset its feature's counter of failed sessions."""
         questions.store(self._project, Question(asked))
         if item:
             state = records.json_object(self.item(item).get("state")) or {}
             self.keep_item(item, question=None, state={**state, "stuck_count": 0} if state else None)
 
     def ask_next(self) -> None:
-        """Ask the next stored question of a feature, unless another question waits for an answer."""
+        """Ask the next stored question about a feature, unless another question waits for an answer."""
         if questions.stops(self._store.state().question):
             return
         for item, asked in self._waiting().items():
@@ -743,7 +757,7 @@ class FeatureProjectPort:
             return
 
     def close(self, paused: str) -> None:
-        """End the run: update the issue mirror, and pause the project if ``paused`` gives a reason."""
+        """End the run: update the issue mirror, and pause the project if ``paused`` contains a reason."""
         self.put_back(histories=True)
         self._store.forget_histories()
         if paused:
@@ -753,7 +767,9 @@ class FeatureProjectPort:
 
 
 def sent_back(store: FeatureStore) -> dict[str, int]:
-    """Return how often each feature's proven work was not merged since its last merge, according to recent events."""
+    """Return how many times each feature's proven work was not merged since its last merge, according to recent
+    events.
+    """
     counts: dict[str, int] = {}
     for row in store.recent("events.jsonl", 5000):
         item = str(row.get("feature_id"))
@@ -773,7 +789,7 @@ LANDING_TOLD = {
 
 
 def features_at(project: Project, commit: str) -> FeatureList:
-    """Return features.json of a commit; raise ``StateDamaged`` if it does not parse."""
+    """Return features.json at a commit. Raise ``StateDamaged`` if the file cannot be parsed."""
     try:
         found = jsontext.loads((project.git.show(commit, project.features_name) or b"").decode("utf-8-sig"))
     except ValueError as error:
@@ -783,15 +799,15 @@ def features_at(project: Project, commit: str) -> FeatureList:
 
 
 def _is_taken(row: JsonObject, session: int) -> bool:
-    """Return True if the project copies this row of a workspace's log.
+    """Return True if this row of a workspace's log is copied to the project.
 
-    Rows that mark a feature as done are not copied, because the coordinator writes these rows.
+    Rows that mark a feature as done are not copied, because the coordinator writes these rows itself.
     """
     return row.get("session") == session and row.get("type") not in ("feature_completed", "awaiting_manual")
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the explanation for a session why its feature's proven work was not merged."""
+    """Return the text that tells a session why its feature's proven work was not merged."""
     said = {
         "conflict": "This feature was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "This feature was proven with markers of a conflict left in its files.",

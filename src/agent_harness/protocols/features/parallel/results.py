@@ -1,5 +1,6 @@
-"""Validation of a session result that another process wrote: malformed members count as missing, usage is never
-negative.
+"""Validation of a session result that another process wrote.
+
+Malformed members count as missing, and usage is never negative.
 """
 
 from agent_harness.kernel import clock
@@ -16,7 +17,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 def well_formed(result: JsonObject) -> JsonObject:
-    """Return the result without members of a wrong type; ``spent`` is completed with all of its members."""
+    """Return the result without the members that have a wrong type. Missing members of ``spent`` are filled in."""
     found = {name: value for name, value in result.items() if isinstance(value, _KINDS.get(name, object))}
     if spent := found.get("spent"):
         found["spent"] = _used(spent)
@@ -24,7 +25,7 @@ def well_formed(result: JsonObject) -> JsonObject:
 
 
 def _used(found: JsonObject) -> JsonObject:
-    """Return a session's usage as members of ``costs.Spent``; an unknown price stays unknown."""
+    """Return a session's usage as members of ``costs.Spent``. An unknown cost stays unknown."""
     price = found.get("cost_usd")
     return {
         "started": str(found.get("started") or clock.timestamp()),

@@ -1,4 +1,4 @@
-"""Parallel run of a feature project (``harness run --workers N``), from recovery to the coordinator's result."""
+"""Parallel run of a feature project (``harness run --workers N``), from the recovery to the coordinator's result."""
 
 import os
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ from agent_harness.supervision import interruption
 
 
 def run_parallel(project: Project, request: RunRequest) -> JsonObject:
-    """Work on the project with several concurrent agents and return the coordinator's result.
+    """Let several agents work concurrently on the project, and return the coordinator's result.
 
-    Unfinished work of a serial run is moved to a workspace and continued there. Raise the errors that ``Runs.run``
-    raises before its first session.
+    Unfinished work of a serial run is moved to a workspace and continued there. Before the first session, the function
+    raises the same errors as ``Runs.run``.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -98,7 +98,7 @@ def run_parallel(project: Project, request: RunRequest) -> JsonObject:
 
 
 def settings_of(project: Project) -> ParallelSettings:
-    """Return the settings for parallel runs; ``links`` defaults to the links of the harness's checkouts."""
+    """Return the settings for parallel runs. The default for ``links`` is the setting ``verification.links``."""
     wished = project.config.parallel.model_dump(by_alias=True)
     found: JsonObject = {name: wished[name] for name in ParallelSettings.__dataclass_fields__ if name in wished}
     found["links"] = found["links"] or project.config.verification.links
@@ -114,7 +114,7 @@ def _known(folder: str) -> RunPlan:
 
 
 def _doubt(project: Project) -> JsonObject:
-    """Return the error result if unproven features were marked as passing during the run, otherwise an empty record."""
+    """Return an error result if unproven features were marked as passing during the run, otherwise an empty record."""
     try:
         proven.check(project)
     except HarnessError as error:
@@ -124,7 +124,7 @@ def _doubt(project: Project) -> JsonObject:
 
 
 def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonObject:
-    """Return the coordinator's result with the branch's progress and the questions for a person."""
+    """Return the coordinator's result with the branch's progress and the questions that wait for a person."""
     state = project.store.state()
     passing, total = project.store.believed(document).counts()
     waiting = questions.waiting(state, document)
@@ -148,9 +148,10 @@ def _answer(project: Project, done: JsonObject, document: FeatureList) -> JsonOb
 
 
 def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bool) -> None:
-    """Move the unfinished work of a serial run from the branch to a workspace, and roll the branch back. SC-10.
+    """Move a serial run's unfinished work from the branch to a workspace, and roll the branch back.
 
-    Raise ``UnsafeTree`` if this work is on another branch than the target branch, or has commits on top.
+    Raise ``UnsafeTree`` if this work is not on the target branch, or if the branch has commits on top of this work
+    (SC-10).
     """
     state = project.store.state()
     kept, feature_id = state.feature_checkpoint, state.current_feature
@@ -169,7 +170,9 @@ def _adopt_unfinished(project: Project, home: FeatureProjectPort, *, is_here: bo
 
 
 def _commit_story(project: Project) -> None:
-    """Commit the harness's uncommitted entries in the progress log, which would block every merge."""
+    """Commit the entries that the harness added to the progress log, because uncommitted entries would block every
+    merge.
+    """
     if project.progress_name in repository.dirty_paths(project.git):
         repository.commit_files(project.git, [project.progress_name], "harness: the story so far")
 
@@ -185,9 +188,9 @@ def preview(
     max_sessions: int | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs of a parallel run and why the other features wait; change nothing.
+    """Return the first jobs of a parallel run, and why the other features wait. Nothing is changed.
 
-    Pass ``elsewhere=True`` if the workers are on other machines.
+    ``elsewhere=True`` means that the workers are on other machines.
     """
     project.require_initialised()
     kept = existing_folder(project.layout.git_dir, project.layout.root)
@@ -223,7 +226,7 @@ def _why_not(missing: Sequence[int]) -> str:
 
 
 def preview_lines(found: JsonObject) -> list[str]:
-    """Return the preview of a parallel run as output lines."""
+    """Return output lines that show the preview of a parallel run."""
     limits = found["limits"]
     most = f"{limits['sessions']} sessions and " if limits["sessions"] else ""
     return lines_of(found, f"{most}${limits['left_usd']:.2f} of the project's budget", named=lambda item: f"#{item}")

@@ -1,1 +1,1 @@
-"""Actions of a person on a project: verify, hand off, abort, answer questions, check health, maintain, undo."""
+"""Actions of a person on a project: verify, take over, abort, answer questions, check health, maintain, undo."""

@@ -1,8 +1,8 @@
-"""Effects of a person's answers to questions. Nothing destructive is ever selected automatically.
+"""Effects of a person's answers to questions. A destructive answer is never selected automatically.
 
-``ANSWERS`` maps answer words to effects; ``ANSWERS_OF_KIND`` overrides words for one kind of question that stops no
-run. A raised budget is written to ``.harness.yaml``, with comments and order preserved, in a separate commit. Source:
-features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
+``ANSWERS`` maps each answer word to its effect. ``ANSWERS_OF_KIND`` replaces these effects for one kind of question
+that stops no run. A raised budget is written to ``.harness.yaml`` in a separate commit; comments and order are
+preserved. Source: features.md section T, UAH-058, UAH-392..402, UAH-533, C11, C12, C27, C53.
 """
 
 import os
@@ -36,10 +36,11 @@ def resume(
     feature_id: int | None = None,
     shown: AskedQuestion | None = None,
 ) -> JsonObject:
-    """End a pause, apply the answer to the pending question, and print the next step; start no session (C40).
+    """End a pause, apply the answer to the pending question, and print the next step. No session is started (C40).
 
-    Of several questions, answer the first, or the first about ``feature_id``. Raise ``UsageError`` for an unknown or
-    missing answer. Raise ``Superseded``, with nothing changed, if the question is not the one that was ``shown``.
+    If several questions are pending, the answer goes to the first question, or to the first question about
+    ``feature_id``. Raise ``UsageError`` if the answer is unknown or missing. If the question is not the question that
+    was ``shown``, raise ``Superseded`` and change nothing.
     """
     waiting = questions.waiting(project.store.state(), project.store.features())
     asked = next((each for each in waiting if feature_id is None or feature_id in each.features), None)
@@ -90,7 +91,7 @@ def _say_next(project: Project, state: SessionState, *, was_paused: bool) -> Jso
 
 
 def _forget(project: Project, asked: Question) -> None:
-    """Drop the answered question and reset the counters that caused it."""
+    """Remove the answered question, and reset the counters that led to the question."""
     if asked.kind in questions.KEEPING:
         questions.let_go(project, asked.feature_id)
         return
@@ -175,7 +176,7 @@ KEYS = {"Session": "per_session_usd", "Feature": "per_feature_usd", "Project": "
 
 
 def raise_budget(project: Project, limit: str, budget_usd: float | None) -> JsonObject:
-    """Raise the budget named ``limit`` to ``budget_usd``, or to twice its value, and commit the settings."""
+    """Raise the budget named ``limit`` to ``budget_usd``, or else double the budget, and commit the settings."""
     key = KEYS.get(limit, "per_session_usd")
     now = float(getattr(project.config.costs, key))
     wanted = budget_usd if budget_usd is not None else 2 * now
@@ -204,27 +205,29 @@ def raise_budget(project: Project, limit: str, budget_usd: float | None) -> Json
 
 
 def _by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to a person who wants to review rejected work (E2)."""
+    """Hand the project to a person who wants to review rejected work manually (E2)."""
     answer = _fix_by_hand(project, asked, None)
     project.say(f"If the work is correct after all: harness manual-verify --feature {asked.feature_id}")
     return answer
 
 
 def _fix_by_hand(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Hand the project to a person who fixes what a session broke (E3)."""
+    """Hand the project to a person who will fix what a session broke (E3)."""
     _say_rescue(project, asked)
     return takeover.handoff(project, feature_id=next(iter(asked.features), None))
 
 
 def _confirm_rollback(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Confirm a rollback that has already been carried out (C03, E3)."""
+    """Print that the rollback has already been carried out. The person's answer only confirms the rollback (C03,
+    E3).
+    """
     project.say(f"Session {asked.session} has already been rolled back. Nothing is left to do.")
     _say_rescue(project, asked)
     return {"rescue_ref": asked.rescue_ref}
 
 
 def _review(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Show the broken tests and the rescue ref of the work that broke them (UAH-402)."""
+    """Print the broken tests and the rescue ref that keeps the work that broke them (UAH-402)."""
     for node in asked.failing:
         project.say(f"- {node}")
     _say_rescue(project, asked)
@@ -238,7 +241,7 @@ def _skip_broken(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _split_large(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Skip a feature that is too large, and propose smaller features that replace it (UAH-533)."""
+    """Skip a feature that is too large, and propose smaller features as its replacement (UAH-533)."""
     parts = [part for i in asked.features for part in _parts(project, overrides.feature_of(project, i))]
     _skip_to_split(project, asked)
     project.say("Add the parts, for example:")
@@ -253,7 +256,9 @@ def _skip_to_split(project: Project, asked: Question) -> None:
 
 
 def _parts(project: Project, feature: Feature) -> list[str]:
-    """Return `add-feature` commands that split a feature into parts of at most ``max_verification_steps`` steps."""
+    """Return `add-feature` commands that split a feature into parts with at most ``max_verification_steps`` steps
+    each.
+    """
     steps = feature.steps
     most = project.config.features.max_verification_steps
     cuts = range(0, len(steps), most)
@@ -272,7 +277,7 @@ def _parts(project: Project, feature: Feature) -> list[str]:
 
 
 def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Keep a large feature unchanged, and do not ask about its size again."""
+    """Keep a large feature unchanged, and never again ask about its size."""
     state = project.store.state()
     accepted = [*state.sizes_accepted, *asked.features]
     project.store.update_state(sizes_accepted=sorted(set(accepted)))
@@ -284,7 +289,7 @@ def proceed(project: Project, asked: Question, _budget: float | None) -> JsonObj
 
 
 def _accept_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Verify the kept work again and merge it if it passes; otherwise the question stays open."""
+    """Verify the kept work again, and merge the work if it passes. If it does not pass, the question stays open."""
     with running(project) as environment:
         environment.up(auto_reset=False, max_reset_attempts=0)
         taken = kept_candidate.take(project, Judge(project), asked)
@@ -292,7 +297,7 @@ def _accept_kept(project: Project, asked: Question, _budget: float | None) -> Js
 
 
 def _reject_kept(project: Project, asked: Question, _budget: float | None) -> JsonObject:
-    """Reject the kept work: count a failure, tell the next session why, and leave the work in a rescue ref."""
+    """Reject the kept work: count a failure and tell the next session why. The work stays in a rescue ref."""
     state, name = project.store.state(), str(asked.feature_id)
     told = f"A person rejected the work of Session {asked.session}: {asked.message}"
     line = [("HARNESS", [f"A person rejected the work on Feature #{asked.feature_id}, which was rolled back."])]
@@ -340,4 +345,4 @@ ANSWERS_OF_KIND: dict[tuple[str, str], Callable[[Project, Question, float | None
     ("dependency_regression", "skip"): _skip_broken,
     ("large_feature", "split"): _split_large,
 }
-"""Answers that have a different effect for one kind of question."""
+"""Answers that have a different effect for a particular kind of question."""

@@ -1,11 +1,11 @@
 """Checks and views of a project outside a session: health, verification, and a preview of the next session.
 
-measure         features, tests, lint and file sizes, measured now on the work tree
-verify          one feature's tests, or all tests; changes no status
-manual_verify   a person's own check, recorded if the answer is yes
-preview         the next session, without running it: `harness run --dry-run`
-checks          the checks before a session: `harness doctor`
-maintain        the whole suite at intervals, until `harness end-maintenance`
+measure         measures features, tests, lint result and file sizes on the current work tree
+verify          runs one feature's tests, or all tests; changes no status
+manual_verify   asks a person whether a feature works, and records the answer yes
+preview         describes the next session without running the session: `harness run --dry-run`
+checks          makes the checks that come before a session: `harness doctor`
+maintain        runs the whole suite at intervals, until `harness end-maintenance`
 
 No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
 features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.
@@ -51,7 +51,7 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def measure(project: Project) -> JsonObject:
-    """Return all health metrics of the project and print them; change nothing.
+    """Return all health metrics of the project and print the metrics. Nothing is changed.
 
     Tests of open features do not count (C23).
     """
@@ -125,7 +125,7 @@ def _lines(found: JsonObject) -> list[str]:
 
 
 def verify(project: Project, feature_id: int) -> JsonObject:
-    """Run one feature's tests on a clean checkout of the work tree, without changing its status (UAH-051)."""
+    """Run one feature's tests on a clean copy of the work tree. The feature's status does not change (UAH-051)."""
     project.require_initialised()
     clear_leftovers(project.root)
     document = preflight.valid_features(project)
@@ -137,10 +137,10 @@ def verify(project: Project, feature_id: int) -> JsonObject:
 
 
 def verify_all(project: Project) -> JsonObject:
-    """Run the whole suite once on the work tree and report the results per feature, without changing any status.
+    """Run the whole suite once on the work tree and report the results per feature. No feature's status changes.
 
-    The result is a pass if every feature marked as passing has passing tests and no failing test, and the whole
-    baseline passes. A feature that a person marked is listed but not counted.
+    The result is a pass if the whole baseline passes, and every feature marked as passing has passing tests and no
+    failing test. A feature that a person marked is listed but not counted.
     """
     project.require_initialised()
     clear_leftovers(project.root)
@@ -197,7 +197,10 @@ def _row(feature: Feature, passing: frozenset[str], failing: frozenset[str]) -> 
 
 
 def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool]) -> JsonObject:
-    """Ask the person whether a feature works; only the answer yes is recorded, as a commit (UAH-062, UAH-063)."""
+    """Ask the person whether a feature works, and commit the answer if it is yes (UAH-062, UAH-063).
+
+    The answer no is not recorded.
+    """
     feature = overrides.feature_of(project, feature_id)
     if feature.passes:
         raise Refused(f"Feature #{feature_id} already passes", hint="harness status")
@@ -221,7 +224,7 @@ def manual_verify(project: Project, feature_id: int, ask: Callable[[str], bool])
 
 
 def preview(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Return what the next session would work on, without changing anything on disk (UAH-048, UAH-049)."""
+    """Return a description of what the next session would work on. Nothing on disk is changed (UAH-048, UAH-049)."""
     project.require_initialised()
     migrations.refuse_newer(project)
     state = project.store.state()
@@ -263,7 +266,7 @@ def preview(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def _estimate(project: Project, document: FeatureList) -> JsonObject:
-    """Estimate the cost of the open features from the cost of proven features, and return it with the remaining
+    """Return the estimated cost of the open features, based on the cost of proven features, and the remaining
     budget.
     """
     spent = project.store.costs()
@@ -288,7 +291,7 @@ def _estimate(project: Project, document: FeatureList) -> JsonObject:
 
 @dataclass(frozen=True)
 class ProjectCheck:
-    """Result of one project check; ``fix`` is a command that fixes the problem, ``repair`` makes only safe repairs."""
+    """Result of one project check. ``fix`` is a command that fixes the problem; ``repair`` makes only safe repairs."""
 
     name: str
     state: str  # ok, warning, wrong
@@ -298,8 +301,9 @@ class ProjectCheck:
 
 
 def checks(folder: Path) -> Iterator[ProjectCheck]:
-    """Yield the checks of settings, state, features, scripts and locks; raise ``ConfigurationError`` for invalid
-    settings.
+    """Yield the results of the checks of settings, state, features, scripts and locks.
+
+    Raise ``ConfigurationError`` if the settings are invalid.
     """
     config = load(folder)
     yield ProjectCheck("settings", "ok", ".harness.yaml is valid")
@@ -379,7 +383,7 @@ LOOK_SECONDS = 0.5
 
 
 def maintain(project: Project) -> JsonObject:
-    """Run the test suite at every interval until the user stops it; raise ``Escalated`` if the suite fails."""
+    """Run the test suite at every interval until the user stops maintenance. Raise ``Escalated`` if the suite fails."""
     path = project.layout.maintenance
     own_place(path, project.layout.root)
     files.write_json(path, {"since": clock.timestamp(), "harness": owner.current().as_record()})
@@ -401,7 +405,7 @@ def maintain(project: Project) -> JsonObject:
 
 
 def stop(project: Project) -> JsonObject:
-    """End maintenance mode; ``stopped`` is true if the mode was on."""
+    """End maintenance mode. ``stopped`` in the result is true if the mode was on."""
     path = project.layout.maintenance
     there = os.path.lexists(path)
     if there:
@@ -411,7 +415,7 @@ def stop(project: Project) -> JsonObject:
 
 
 def _wait(project: Project, stop: interruption.Stop) -> bool:
-    """Wait until the interval ends and return True; return False as soon as a stop is requested."""
+    """Wait until the interval ends and return True. If a stop is requested meanwhile, return False immediately."""
     until = time.monotonic() + project.config.maintenance.interval_minutes * 60 * clock.time_scale()
     while stop.requested() is None:
         left = until - time.monotonic()
@@ -422,7 +426,7 @@ def _wait(project: Project, stop: interruption.Stop) -> bool:
 
 
 def _check(project: Project) -> bool:
-    """Run the whole suite once and return True; return False if another harness holds the project's lock."""
+    """Run the whole suite once and return True. If another harness holds the project's lock, return False."""
     try:
         with locked(project):
             questions.forget_passing(project)

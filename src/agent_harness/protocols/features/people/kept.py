@@ -1,6 +1,6 @@
-"""Listing, restoring and pruning of removed work that private git refs of a feature project keep.
+"""Listing, restoring and pruning of removed work, which is kept in private git refs of a feature project.
 
-Each ref is named after the session, feature or plan whose work it contains, and exists until a person prunes it.
+Each ref is named after the session, feature or plan whose work the ref contains, and exists until a person prunes it.
 Source: features.md C09, C26.
 """
 
@@ -26,14 +26,14 @@ KINDS = {
     "kept": "kept from Session {} until a person answers",
     "rescue": "taken away from {}",
 }
-"""Folders of refs below ``refs/harness`` that keep removed work, each with a description."""
+"""Kinds of removed work, which are folders of refs below ``refs/harness``, each with a description."""
 
 _PLAN = "rolled back with a plan for more features"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWork:
-    """Commit that contains removed work; ``kind`` is a key of ``KINDS``, ``what`` a readable description."""
+    """Commit that contains removed work. ``kind`` is a key of ``KINDS``, and ``what`` is a readable description."""
 
     ref: str
     kind: str
@@ -44,19 +44,19 @@ class KeptWork:
 
 
 def entries(git: Git) -> list[KeptWork]:
-    """Return all removed work that git refs keep, newest first."""
+    """Return all removed work that is kept in git refs, newest first."""
     return [_entry(each) for each in snapshot.kept_refs(git, *(f"{REFS}{kind}" for kind in KINDS))]
 
 
 def listed(git: Git) -> JsonObject:
-    """Return the result of ``harness rescue list``."""
+    """Return the result that ``harness rescue list`` prints."""
     found = entries(git)
     following = f"harness rescue show {_short(found[0].ref)}" if found else "harness status"
     return {"rescues": [asdict(each) for each in found], "next": following}
 
 
 def show(git: Git, ref: str) -> JsonObject:
-    """Return one piece of removed work: its ``base`` commit, the ``files`` that differ from the base, and its
+    """Return the removed work in a ref: its ``base`` commit, the ``files`` that differ from the base, and its
     ``commits``.
     """
     found = find(git, ref)
@@ -72,10 +72,11 @@ def show(git: Git, ref: str) -> JsonObject:
 
 
 def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tuple[str, ...] = ()) -> JsonObject:
-    """Restore removed work: all files to a new folder ``to``, or else its changes to the work tree.
+    """Restore removed work: write all files to the new folder ``to``, or else apply the changes to the work tree.
 
-    In the work tree, every affected file must be unchanged since the rollback; otherwise raise ``UnsafeTree`` and touch
-    nothing. The harness's own files in ``without`` are not restored. HEAD, branches and the index stay unchanged.
+    In the work tree, every affected file must be unchanged since the rollback. Otherwise, raise ``UnsafeTree`` and
+    change nothing. The harness's own files in ``without`` are not restored. HEAD, branches and the index stay
+    unchanged.
     """
     found = find(git, ref)
     if to is not None:
@@ -91,7 +92,10 @@ def restore(git: Git, cwd: str, ref: str, to: str | None = None, *, without: tup
 
 
 def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) -> JsonObject:
-    """Delete refs older than the given days, except refs that a question needs; return ``pruned`` and ``kept``."""
+    """Delete refs that are older than the given number of days, except refs that a question needs.
+
+    Return the deleted refs as ``pruned``, and the number of remaining refs as ``kept``.
+    """
     limit = clock.timestamp(clock.now() - timedelta(days=older_than_days))
     known = entries(git)
     old = [each for each in known if each.at <= limit and each.ref not in waiting]
@@ -101,8 +105,9 @@ def prune(git: Git, older_than_days: float, *, waiting: Collection[str] = ()) ->
 
 
 def find(git: Git, ref: str) -> KeptWork:
-    """Return the removed work under a ref, given in full or short (``rolled-back/3``); raise ``UsageError`` if
-    unknown.
+    """Return the removed work under a ref, given in full or in short form (``rolled-back/3``).
+
+    Raise ``UsageError`` if there is no such ref.
     """
     found = next((each for each in entries(git) if ref in (each.ref, _short(each.ref))), None)
     if found is None:
@@ -122,7 +127,9 @@ def _short(ref: str) -> str:
 
 
 def _base(git: Git, found: KeptWork) -> str:
-    """Return the commit that the rollback restored; for work never rolled back, the commit where it left the branch."""
+    """Return the commit that the rollback restored. If nothing was rolled back, return the commit where the work left
+    the branch.
+    """
     if found.subject.startswith("Rescued "):
         return snapshot.rescue_base(git, found.commit, found.subject)
     fork = git.text("merge-base", "HEAD", found.commit, check=False).strip()

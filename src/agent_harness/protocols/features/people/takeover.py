@@ -1,7 +1,7 @@
-"""Hand-off of the project to a person, take-back, abort, and new state after an abort or in a clone.
+"""Hand-off of the project to a person, hand-back, abort, and creation of new state after an abort or in a clone.
 
-An abort moves the state aside; commits, logs and costs stay. New state can be made from the committed files alone.
-Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
+An abort moves the state to another folder; commits, logs and costs stay. New state can be created from the committed
+files alone. Source: features.md UAH-064..067, UAH-075, C06, C39, C40, C48, C65.
 """
 
 import os
@@ -25,8 +25,9 @@ Ask = Callable[[str], bool]
 
 
 def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
-    """Hand the project over to a person: no session starts until `harness hand-back`. A repeated call changes
-    nothing.
+    """Hand the project over to a person: no session starts until `harness hand-back`.
+
+    If the project is already handed over, nothing changes.
     """
     state = project.store.state()
     document = project.store.features()
@@ -47,9 +48,9 @@ def handoff(project: Project, feature_id: int | None = None) -> JsonObject:
 
 
 def takeback(project: Project, ask: Ask) -> JsonObject:
-    """Take the project back from a person: verify the person's work, and ask whether it counts.
+    """Give the project back to the harness: verify the person's work, and ask whether the work counts.
 
-    The person is asked about every open feature whose tests now pass.
+    The question is asked for every open feature whose tests now pass.
     """
     state = project.store.state()
     handed = state.handoff
@@ -98,7 +99,7 @@ def _commits(project: Project, since: object) -> list[str]:
 
 
 def _is_green(feature: Feature, suite: Suite) -> bool:
-    """Return True if an open feature has tests and all of them passed in this suite run."""
+    """Return True if the feature is open, has tests, and all its tests passed in this suite run."""
     own, failing = (
         {n for n in nodes if proven.belongs(n, feature.test_file)} for nodes in (suite.passing, suite.failing)
     )
@@ -137,7 +138,9 @@ def _broken(project: Project, suite: Suite) -> list[str]:
 
 
 def abort(project: Project) -> JsonObject:
-    """End the running session, recover its work, and move the state aside; the person has confirmed this."""
+    """End the running session, recover its work, and move the state to another folder. The person has confirmed the
+    abort.
+    """
     project.require_initialised()
     project.store.finalize_in()
     project.store.write_pause({"reason": "aborted by a person", "at": clock.timestamp()})
@@ -152,7 +155,7 @@ def abort(project: Project) -> JsonObject:
 
 
 def clear_state(project: Project) -> JsonObject:
-    """Move the session state to ``.harness/aborted-TIME/``, under the lock."""
+    """Move the session state to ``.harness/aborted-TIME/``, while holding the lock."""
     at = project.layout
     stamp = clock.now().strftime("%Y%m%dT%H%M%S")
     folder = free_name(os.path.join(at.state_dir, f"aborted-{stamp}"))
@@ -169,7 +172,7 @@ def clear_state(project: Project) -> JsonObject:
 
 
 def was_aborted(project: Project) -> bool:
-    """Return True if an abort has moved the project's state aside."""
+    """Return True if an abort has moved the project's state to another folder."""
     try:
         names = os.listdir(project.layout.state_dir)
     except OSError:
@@ -178,7 +181,7 @@ def was_aborted(project: Project) -> bool:
 
 
 def can_begin_anew(project: Project) -> bool:
-    """Return True if the project has no state, as after an abort or in a fresh clone, but committed features."""
+    """Return True if the project has committed features but no state, as after an abort or in a fresh clone."""
     at, git = project.layout, project.git
     if was_aborted(project):
         return True
@@ -188,7 +191,9 @@ def can_begin_anew(project: Project) -> bool:
 
 
 def is_clone(project: Project) -> bool:
-    """Return True if a run may create the state without asking, because the project never had any state here."""
+    """Return True if a run may create the project's state without asking, because there was never any state in this
+    folder.
+    """
     at = project.layout
     if os.path.islink(at.state_dir) or (os.path.lexists(at.state_dir) and not os.path.isdir(at.state_dir)):
         return False
@@ -196,10 +201,10 @@ def is_clone(project: Project) -> bool:
 
 
 def begin_anew(project: Project) -> JsonObject:
-    """Create new state from features.json, a suite run at HEAD, and the sessions in the logs.
+    """Create new state from features.json, a run of the suite at HEAD, and the sessions in the logs.
 
-    Raise ``Escalated`` (E9) if the tests of features marked as passing fail. Raise ``Refused``, with the state
-    unchanged, if the suite cannot run although features are marked as passing.
+    Raise ``Escalated`` (E9) if tests of features that are marked as passing fail. If features are marked as passing but
+    the suite cannot run, raise ``Refused`` and leave the state unchanged.
     """
     if not can_begin_anew(project):
         raise NotAProject(f"{project.root} is not an initialised project", hint="harness init --spec FILE")
@@ -232,7 +237,7 @@ def begin_anew(project: Project) -> JsonObject:
 
 
 def suite_at_head(project: Project) -> Suite:
-    """Run the whole test suite at HEAD and return its result; raise ``Refused`` if there is no commit."""
+    """Run the whole test suite at HEAD and return its result. Raise ``Refused`` if the repository has no commit."""
     commit = project.git.head()
     if commit is None:
         raise Refused("The repository has no commit yet", hint="git commit")
@@ -240,7 +245,7 @@ def suite_at_head(project: Project) -> Suite:
 
 
 def fresh_state(project: Project, facts: Suite, *, known_failures: Sequence[str] = ()) -> None:
-    """Write baseline, file sizes and session state for HEAD; the session state is written last."""
+    """Write the baseline, file sizes and session state for HEAD. The session state is written last."""
     at, document, commit = project.layout, project.store.features(), str(project.git.head())
     told = (entry.session for entry in progress.recent_entries(at.progress))
     last = max([0, *project.store.recorded_sessions(), *told])

@@ -1,9 +1,9 @@
 """Undo of an accepted feature: one new commit reverts the feature's changes and reopens the feature.
 
-The commit is built from git objects, and the whole suite runs on it before the branch moves. No history is rewritten.
-An undo is refused, with nothing changed, if tests of another feature would break, if later work changed the same lines,
-if uncommitted files are in the way, or if a feature is unfinished. The commit of an undo can be undone the same way;
-the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
+The commit is built from git objects, and the whole suite runs on the commit before the branch moves. History is never
+rewritten. An undo is refused, and nothing changes, if tests of another feature would break or later work changed the
+same lines. It is also refused if uncommitted files are in the way or if a feature is unfinished. The commit of an undo
+can be undone in the same way; the feature's own tests must then pass. Source: ``faces.md`` F-STORY-2.
 """
 
 import json
@@ -26,7 +26,7 @@ from agent_harness.verification.verdict import passed
 
 @dataclass(frozen=True, kw_only=True)
 class UndoPlan:
-    """Plan to undo a feature, or to restore an undone feature."""
+    """Plan to undo a feature, or to restore a feature that was undone."""
 
     feature: Feature
     verdict: ClaimVerdict  # by which it was accepted; or the person's line that took it back
@@ -41,11 +41,11 @@ class UndoPlan:
 
     @property
     def what(self) -> str:
-        """Readable name of the reverted work."""
+        """Readable name of the work that is undone or restored."""
         return _what(self.feature.name, again=self.again)
 
     def as_record(self) -> JsonObject:
-        """Return the plan as members of the JSON result."""
+        """Return the members of the JSON result that describe the plan."""
         return {
             "feature_id": self.feature.id,
             "again": self.again,
@@ -57,7 +57,7 @@ class UndoPlan:
         }
 
     def as_reversal(self) -> Reversal:
-        """Return the plan as a stored reversal, to be carried out after verification."""
+        """Return the plan as a stored reversal, which is carried out after verification."""
         return Reversal(
             item=str(self.feature.id),
             again=self.again,
@@ -76,9 +76,9 @@ def _what(name: str, *, again: bool) -> str:
 
 
 def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
-    """Return the feature id that ``3``, ``#3`` or ``S8`` (its session) refers to, or the undo that a commit refers to.
+    """Return the feature id that ``3``, ``#3`` or ``S8`` (a session on the feature) refers to.
 
-    Raise ``UsageError`` for any other text.
+    For the commit of an undo, return its feature id and its verdict. Raise ``UsageError`` for anything else.
     """
     word, path = what.strip().removeprefix("#"), project.store.ledger(make=False)
     is_number = word.isascii() and word.isdecimal()
@@ -95,7 +95,7 @@ def named(project: Project, what: str) -> tuple[int, ClaimVerdict | None]:
 
 
 def asked(project: Project, what: str) -> str:
-    """Return a description of the feature or undo that ``what`` refers to; raise ``UsageError`` if unknown."""
+    """Return a description of the feature or undo that ``what`` refers to. Raise ``UsageError`` if there is none."""
     feature_id, taken = named(project, what)
     feature = overrides.feature_of(project, feature_id)
     if taken is None and reversal.decided(project.store.reversal()) is None:  # else a killed one is completed first
@@ -104,7 +104,7 @@ def asked(project: Project, what: str) -> str:
 
 
 def interrupted(project: Project, what: str) -> Reversal | None:
-    """Return the undo that ``what`` refers to if it was decided but interrupted, otherwise None."""
+    """Return the undo that ``what`` refers to if this undo was decided on but interrupted, otherwise None."""
     found = reversal.decided(project.store.reversal())
     if found is None:
         return None
@@ -113,7 +113,7 @@ def interrupted(project: Project, what: str) -> Reversal | None:
 
 
 def ended(project: Project, found: Reversal) -> JsonObject | None:
-    """Return the result of an interrupted undo that has been completed; ``None`` if it is not complete."""
+    """Return the result of an interrupted undo if the undo is complete by now, otherwise ``None``."""
     if not found.has_moved(project.git):
         return None
     known = {"feature_id": int(found.item), "again": found.again, "head": found.head, "commit": found.commit}
@@ -121,9 +121,9 @@ def ended(project: Project, found: Reversal) -> JsonObject | None:
 
 
 def undo(project: Project, what: str, *, dry_run: bool = False) -> JsonObject:
-    """Undo a feature, or restore an undone feature; with ``dry_run``, only print the changes.
+    """Undo a feature, or restore a feature that was undone. With ``dry_run``, only print the changes.
 
-    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` with nothing changed.
+    Raise ``Refused``, ``UnsafeTree`` or ``VerificationFailed`` if that is not possible; nothing is changed then.
     """
     plan = _planned(project, *named(project, what))
     if plan.again:
@@ -204,7 +204,7 @@ def _planned(project: Project, feature_id: int, taken: ClaimVerdict | None) -> U
 
 
 def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
-    """Return the verdict that accepted a proven feature; raise ``Refused`` if there is none."""
+    """Return the verdict that accepted a proven feature. Raise ``Refused`` if no such verdict is recorded."""
     if not feature.passes:
         raise Refused(f"{feature.name} is not proven: nothing to undo", hint=f"harness why {feature.id}")
     verdict = reversal.accepted(project.git, project.store.ledger(make=False), str(feature.id))
@@ -215,8 +215,9 @@ def _accepted(project: Project, feature: Feature) -> ClaimVerdict:
 
 
 def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the undo of an open feature, if all dependencies of the feature are proven; otherwise raise
-    ``Refused``.
+    """Return the verdict of an open feature's undo if the feature can be restored.
+
+    Raise ``Refused`` if, for example, a dependency of the feature is not proven.
     """
     if feature.passes:
         raise Refused(f"{feature.name} is proven again; there is no undo to reverse", hint=f"harness why {feature.id}")
@@ -236,7 +237,7 @@ def _taken_back(project: Project, feature: Feature, taken: ClaimVerdict) -> Clai
 
 
 def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
-    """Return the feature's entry in features.json at a commit; empty if it cannot be read."""
+    """Return the feature's entry in features.json at a commit; an empty record if the entry cannot be read."""
     try:
         listed = records.json_object(jsontext.loads(project.git.show(commit, project.features_name) or b""))
         found = FeatureList(listed or {}).by_id(feature_id)
@@ -246,8 +247,9 @@ def _entry_at(project: Project, commit: str, feature_id: int) -> JsonObject:
 
 
 def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, *, head: str) -> dict[str, bytes]:
-    """Return features.json and the progress log with the feature's changed entry; an edited progress log stays
-    unchanged.
+    """Return the new content of features.json, with the feature's changed entry, and of the progress log.
+
+    A progress log that someone has edited stays unchanged.
     """
     document = project.store.features()
     listed = [
@@ -271,8 +273,8 @@ def _contents(project: Project, feature: Feature, entry: JsonObject, told: str, 
 def _judged(project: Project, plan: UndoPlan) -> Suite:
     """Run the test suite on the undo's commit and return the result.
 
-    Raise ``VerificationFailed`` if a test that passes now would break and is not removed with the feature, or if the
-    tests of a restored feature fail.
+    Raise ``VerificationFailed`` if a passing test would break, unless the test is removed with the feature. Raise it
+    also if the tests of a restored feature fail.
     """
     judge, feature = Judge(project), plan.feature
     if plan.again and feature.test_file and not plan.by_word:
@@ -306,7 +308,7 @@ def _judged(project: Project, plan: UndoPlan) -> Suite:
 
 
 def _coming(plan: UndoPlan, facts: Suite) -> tuple[str, ...]:
-    """Return the passing tests that a restored feature adds."""
+    """Return the passing tests that come back with a restored feature."""
     file, new = plan.feature.test_file, plan.changed.come
     return tuple(sorted(n for n in facts.passing if proven.belongs(n, file) or n.partition("::")[0] in new))
 

@@ -1,1 +1,1 @@
-"""Creation of features: from a specification, from an existing project, one by one, or planned by an agent."""
+"""Creation of features: from a specification, from an existing project, individually, or planned by an agent."""

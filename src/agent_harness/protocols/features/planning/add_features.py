@@ -1,8 +1,9 @@
-"""Addition of features: one by a person, with a failing test stub, or several that an agent plans from a specification.
+"""Addition of features: one feature by a person, with a failing test stub, or several that an agent plans.
 
-A plan may only append features and add one new test file for each. The plan is checked, fixed at most once by the
-agent, and then committed or moved to a rescue ref. If the harness was killed, the next command does this
-(``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105, UAH-257, UAH-266, C48.
+An agent plans from a specification. Its plan may only append features and add one new test file per feature. The plan
+is checked, fixed at most once by the agent, and then committed or moved to a rescue ref. If the harness is killed
+first, the next command finishes these steps (``work/plan.py``). Source: features.md UAH-071, UAH-074, UAH-101..105,
+UAH-257, UAH-266, C48.
 """
 
 import os
@@ -46,7 +47,7 @@ MESSAGE = "Plan more features"
 
 
 def extend(project: Project, spec: Path, *, agents: Sequence[str]) -> JsonObject:
-    """Let an agent plan additional features from a specification; return the committed features.
+    """Let an agent plan additional features from a specification, and return the committed features.
 
     Raise ``VerificationFailed`` if the agent's plan is invalid.
     """
@@ -126,7 +127,7 @@ def _prompt(project: Project, before: FeatureList, text: str) -> str:
 
 
 def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoint) -> list[str]:
-    """Return every forbidden change in the agent's plan, one line each."""
+    """Return one line for every forbidden change in the agent's plan."""
     if changed := project.store.tampered():
         return [f"the state of the harness was changed: {', '.join(changed)}"]
     try:
@@ -146,7 +147,7 @@ def _problems(project: Project, before: FeatureList, checkpoint: SessionCheckpoi
 
 
 def _wrong_files(project: Project, new: list[Feature], checkpoint: SessionCheckpoint) -> list[str]:
-    """Return one line for each new test file that is missing and each other file that was changed."""
+    """Return one line for each missing test file of a new feature, and one for each other file that was changed."""
     rollback_point = checkpoint.snapshot
     tests = {f.test_path for f in new}
     candidate = project.candidate("extend", MESSAGE, rollback_point)
@@ -205,11 +206,11 @@ def add(
     visual_steps: Sequence[str] = (),
     may_change: Sequence[str] = (),
 ) -> JsonObject:
-    """Add one feature after the last id and commit it; optional members are written only if they differ from their
-    default.
+    """Add one feature after the last id and commit the feature. Optional members are written only if they are not
+    defaults.
 
-    The default test file is named after the description. A ``.py`` test file that does not exist gets a failing stub.
-    Raise ``UsageError``, with nothing changed, if the feature list would become invalid.
+    The default test file is named after the description. If the test file is a ``.py`` file that does not exist, a
+    failing stub is written. If the feature list would become invalid, raise ``UsageError`` and change nothing.
     """
     text = " ".join(description.split())
     if not text:
@@ -251,11 +252,11 @@ def add(
 
 
 def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """Add features imported from another list in one commit, all or none; features added earlier stay unchanged.
+    """Add all features that were imported from another list, in one commit. Features added earlier stay unchanged.
 
-    Each feature records its origin in ``source``, and in ``depends_on`` the sources of the features it depends on. A
-    feature without a test file gets a new file with a failing stub. Raise ``UsageError``, with nothing changed, if the
-    feature list would become invalid.
+    Each new feature records its origin in ``source``. In ``depends_on``, it lists the sources of the features that it
+    depends on. A feature without a test file gets a new file with a failing stub. If the feature list would become
+    invalid, raise ``UsageError`` and change nothing.
     """
     overrides.refuse_unsafe(project)
     document = project.store.features()
@@ -291,13 +292,13 @@ def add_all(project: Project, wanted: Sequence[Mapping[str, Any]]) -> JsonObject
 
 
 def by_source(document: FeatureList) -> dict[str, int]:
-    """Return a mapping from import source to feature id, for the features that record a source."""
+    """Return the feature ids by import source, for the features that record a source."""
     listed = ((each.record.get("source"), each.id) for each in document.features if each.has_id)
     return {source: feature_id for source, feature_id in listed if isinstance(source, str)}
 
 
 def _append(project: Project, document: FeatureList, new: list[JsonObject], message: str) -> tuple[str, list[str]]:
-    """Append the features, write their test stubs and commit both; return the commit and the stub files."""
+    """Append the features to the list, write their test stubs, and commit. Return the commit and the stub files."""
     before = records.problems(document, require_test_file=project.config.features.require_test_file)
     if before:
         raise ConfigurationError(before[0], hint=f"edit {project.features_name}", problems=before)
@@ -323,9 +324,9 @@ def _size(steps: Sequence[str]) -> str:
 
 
 class NewTestFiles:
-    """Generator of test file names, in the folder that contains most of the other features' tests.
+    """Generator of names for new test files, in the folder that contains most of the other features' tests.
 
-    If no feature has tests yet, the tests that the suite reported show whether the project's tests are in Python.
+    If no feature has tests yet, the test names that the suite reported show whether the project's tests are in Python.
     """
 
     def __init__(self, document: FeatureList, baseline: Baseline | None = None) -> None:
@@ -339,7 +340,7 @@ class NewTestFiles:
         self._folder = folder[0][0] if folder else "tests"
 
     def new(self, text: str) -> str:
-        """Return an unused test file name for a feature description; raise ``UsageError`` if tests are not in
+        """Return an unused test file name for a feature description. Raise ``UsageError`` if the tests are not in
         Python.
         """
         if not self._python:
@@ -355,7 +356,7 @@ class NewTestFiles:
 
 
 def _stub(project: Project, feature: Feature) -> list[str]:
-    """Write a failing test stub if the feature's test file is Python and missing; return the created files."""
+    """Write a failing test stub if the feature's test file is a missing Python file. Return the created files."""
     file = feature.test_path
     path = project.root / file
     if path.exists() or path.is_symlink() or not file.endswith(".py"):

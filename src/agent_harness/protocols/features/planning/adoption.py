@@ -1,9 +1,9 @@
-"""Adoption of a project with code and tests as a feature project (`harness init --adopt`), without an agent.
+"""Adoption of a project that has code and tests as a feature project (`harness init --adopt`), without an agent.
 
-The suite runs once at HEAD: passing tests are protected from then on, failing tests are recorded as known failures.
+The suite runs once at HEAD. The passing tests are protected from then on; failing tests are recorded as known failures.
 Then missing files are written and committed; existing files are never overwritten. If the tests cannot run, only the
-settings file is left, uncommitted, for the user to correct. The same command resumes an unfinished adoption. Source:
-features.md C23, C48.
+settings file is written, and it is not committed, so that the user can correct it. The same command resumes an
+unfinished adoption. Source: features.md C23, C48.
 """
 
 import os
@@ -39,10 +39,10 @@ RUNNERS = (
 
 
 def adopt(root: Path, *, say: Say, allow_failing: bool = False) -> JsonObject:
-    """Turn the repository in ``root`` into a feature project; refuse, with the disk unchanged, if that is not safe.
+    """Turn the repository in ``root`` into a feature project. If that is not safe, raise an error and change nothing.
 
-    If no test of the suite passes, raise ``Refused`` with the first error, unless ``allow_failing`` is set. The same
-    command then resumes the adoption.
+    If no test of the suite passes and ``allow_failing`` is false, raise ``Refused`` with the first error. The adoption
+    can then be resumed with the same command.
     """
     layout = initializer.layout_of(root)
     git = Git(root)
@@ -121,7 +121,7 @@ def _own_names(layout: FeatureLayout) -> list[str]:
 
 
 def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write the settings file if it is missing; return the written files."""
+    """Write the settings file if it is missing, and return the files that were written."""
     if os.path.exists(layout.settings):
         return []
     files.replace(layout.settings, _settings(root, _name(root)))
@@ -129,7 +129,7 @@ def _settings_file(root: Path, layout: FeatureLayout) -> list[str]:
 
 
 def _write_missing(root: Path, layout: FeatureLayout) -> list[str]:
-    """Write every other required file that is missing; return the written files."""
+    """Write every other required file that is missing, and return the files that were written."""
     written = []
     name = _name(root)
     for path, text in (
@@ -175,8 +175,9 @@ def _no_features(name: str) -> str:
 
 
 def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> Suite:
-    """Return the test results at HEAD; raise ``Refused`` if no test runs, or if none passes without
-    ``allow_failing``.
+    """Return the test results at HEAD. Raise ``Refused`` if no test runs.
+
+    Also raise ``Refused`` if no test passes, unless ``allow_failing`` is set.
     """
     facts = takeover.suite_at_head(project)
     left = f" Nothing was committed; {written[0]} is new." if written else " Nothing was committed."
@@ -192,7 +193,7 @@ def _run_suite(project: Project, written: list[str], *, allow_failing: bool) -> 
 
 
 def _record(project: Project, facts: Suite) -> JsonObject:
-    """Write the state of the adopted project as the last step, and return the test results."""
+    """Write the state of the adopted project, which is the last step, and return the test results."""
     failing = proven.not_open(project.store.features(), facts.failing)
     takeover.fresh_state(project, facts, known_failures=failing)
     project.store.event("adopted", session=0, passing=len(facts.passing), known_failures=len(failing))
@@ -205,7 +206,7 @@ def _record(project: Project, facts: Suite) -> JsonObject:
 def traces(layout: FeatureLayout) -> JsonObject:
     """Return everything that the harness added to this project; see ``api.traces``.
 
-    Raise ``Busy`` while a harness is running, and ``Refused`` if an interrupted session has not been recovered.
+    Raise ``Busy`` while a harness is running. Raise ``Refused`` if an interrupted session has not been recovered.
     """
     state, name = FeatureStore(layout), layout.relative(layout.lock)
     if (holder := lock.holder(layout.root, name)) is not None:
@@ -227,7 +228,7 @@ def traces(layout: FeatureLayout) -> JsonObject:
 
 
 def _is(name: str, what: str, layout: FeatureLayout) -> bool:
-    """Return True if a script is still the unchanged template that the harness wrote."""
+    """Return True if a script is still the template that the harness wrote, without changes."""
     try:
         return Path(layout.root, name).read_bytes() == initializer.SCRIPT.format(what=what).encode()
     except OSError:

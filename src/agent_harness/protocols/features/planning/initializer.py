@@ -1,8 +1,8 @@
 """Session 0: an agent turns a specification into features, test stubs, scripts and one commit.
 
-The harness writes the settings and .gitignore first, checks the agent's files, allows one fix round, and makes the
-commit. The project counts as initialised only after all of these steps. Risky commands in init.sh and reset.sh are
-reported, since both scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
+The harness first writes the settings and .gitignore. After the agent's work, the harness checks the files, allows one
+fix round, and commits. The project counts as initialised only after all of these steps. Risky commands in init.sh and
+reset.sh are reported, because both scripts run unattended. Source: features.md section L, UAH-146, C33, C48.
 """
 
 import os
@@ -52,7 +52,7 @@ SCRIPTS = {
 
 
 def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> JsonObject:
-    """Plan a new project in ``root`` from a specification; refuse, with the disk unchanged, if that is not safe."""
+    """Plan a new project in ``root`` from a specification. If that is not safe, raise an error and change nothing."""
     text, is_anew = specification(spec), roots.is_anew(os.fspath(root))
     _refuse_unsafe(root, spec)
     config = load(root) if os.path.exists(FeatureLayout(root).settings) else None
@@ -78,9 +78,10 @@ def initialise(root: Path, spec: Path, *, agents: Sequence[str], say: Say) -> Js
 
 
 def forget_earlier(root: Path, say: Say) -> None:
-    """Set aside the state of an earlier, deleted project in the same folder.
+    """Move the state of an earlier, deleted project in the same folder to another place.
 
-    Call ``is_anew`` before anything else inspects the repository, because inspection leaves files of the harness there.
+    Call ``is_anew`` before any other code inspects the repository, because an inspection creates the harness's own
+    files.
     """
     layout = layout_of(root)
     if aside := trusted_state.set_aside(layout.git_dir, layout.root):
@@ -91,8 +92,9 @@ def forget_earlier(root: Path, say: Say) -> None:
 
 
 def specification(spec: Path) -> str:
-    """Return the text of a specification file; raise ``UsageError`` if it is unreadable, too large, empty or not
-    UTF-8.
+    """Return the text of a specification file.
+
+    Raise ``UsageError`` if the file is unreadable, too large, empty or not UTF-8.
     """
     try:
         raw = spec.read_bytes()
@@ -146,7 +148,7 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
 
 
 def _left_by_an_earlier_try(layout: FeatureLayout) -> set[str]:
-    """Return the uncommitted files that a failed ``harness init`` left, as recorded below ``.git``."""
+    """Return the uncommitted files that a failed ``harness init`` left and recorded below ``.git``."""
     try:
         found = files.read_json(os.path.join(layout.git_dir, "harness", "failed_init.json")).get("paths")
     except (OSError, StateDamaged):
@@ -170,7 +172,7 @@ def _first_files(root: Path, say: Say) -> Project:
 
 
 def layout_of(root: Path) -> FeatureLayout:
-    """Return the file paths of a project, taken from its settings if they exist."""
+    """Return the file paths of a project. If the project has settings, the paths come from the settings."""
     usual = FeatureLayout(root)
     if not os.path.exists(usual.settings):
         return usual
@@ -185,7 +187,7 @@ def ignored_lines(layout: FeatureLayout) -> list[str]:
 
 
 def ignore(root: Path, lines: list[str]) -> None:
-    """Add these lines to .gitignore if they are missing; raise ``Refused`` if .gitignore is a symbolic link."""
+    """Add the given lines to .gitignore if they are missing. Raise ``Refused`` if .gitignore is a symbolic link."""
     path = root / ".gitignore"
     if path.is_symlink():
         raise Refused(".gitignore is a symbolic link, which the harness does not follow", hint="ls -l .gitignore")
@@ -196,7 +198,7 @@ def ignore(root: Path, lines: list[str]) -> None:
 
 
 def _plan(project: Project, agent: Agent, specification: str, stop: interruption.Stop) -> None:
-    """Run the initializer turn and, if features.json is invalid afterwards, one fix round."""
+    """Run the initializer turn. If features.json is invalid afterwards, run one fix round."""
     config = project.config
     prompt = prompts.render(
         "initializer",
@@ -243,7 +245,9 @@ def _problems(project: Project) -> list[str]:
 
 
 def _complete_files(project: Project) -> None:
-    """Check the settings, add the linter, make the scripts executable, and write the progress entry of session 0."""
+    """Check the settings, add the linter, make the scripts executable, and write the progress log entry of session
+    0.
+    """
     _settle_linter(project)
     load(project.root)
     for name, what in SCRIPTS.items():
@@ -266,7 +270,7 @@ def _complete_files(project: Project) -> None:
 
 
 def _settle_linter(project: Project) -> None:
-    """Add the linter to the settings file if the agent configured a linter after the file was written (C22)."""
+    """Add the linter to the settings file if the agent has configured a linter since the file was written (C22)."""
     place = Path(project.layout.settings)
     if place.is_symlink() or not place.is_file():
         return
@@ -276,7 +280,7 @@ def _settle_linter(project: Project) -> None:
 
 
 def _commit(project: Project) -> str:
-    """Commit the uncommitted set-up files and return the commit; without any, return the agent's own commit."""
+    """Commit the set-up files and return the commit. If nothing is uncommitted, return HEAD, the agent's own commit."""
     before = project.git.head()
     commit = project.candidate("0", COMMIT_MESSAGE)
     if commit != before:
@@ -286,7 +290,7 @@ def _commit(project: Project) -> str:
 
 
 def _state(project: Project, commit: str) -> None:
-    """Write the state of a project that is ready for its first session, as the last step of the initialisation."""
+    """Write the state of a project that is ready for its first session. This is the last step of the initialisation."""
     at = project.layout
     document = project.store.features()
     facts = Judge(project).suite(commit)
@@ -336,7 +340,10 @@ COMPOSERS = ("docker", "docker-compose", "podman", "podman-compose")
 
 
 def findings(text: str, root: Path) -> list[str]:
-    """Return one line for each command in a script that may harm processes or files that the script did not create."""
+    """Return one line for each command in a script that may harm processes or files that the script did not create.
+
+    Also return one line if the script cannot be parsed.
+    """
     script = read(text)
     if script.fault:
         return [f"it cannot be read: {script.fault}"]

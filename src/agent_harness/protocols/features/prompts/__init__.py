@@ -1,9 +1,9 @@
-"""Prompts for agents; the prompt files in this package contain ``{{name}}`` placeholders.
+"""Prompts for agents. The prompt files in this package contain ``{{name}}`` placeholders.
 
-``orientation_of`` is the project summary that an agent gets instead of reading files. It has under 1,000 tokens,
-estimated as one token per four characters, rounded up. If the summary is too long, key files are dropped first, then
-decisions, then the lists of partial work. Source: features.md section K, UAH-244..251, UAH-319, UAH-403, C49, C57;
-UAH-434..451 for the verification types.
+``orientation_of`` returns the project summary that an agent gets so that it need not read files. The summary has fewer
+than 1,000 tokens, estimated as one token per four characters, rounded up. If the summary is too long, key files are
+dropped first, then decisions, then the lists of partial work. Source: features.md section K, UAH-244..251, UAH-319,
+UAH-403, C49, C57; UAH-434..451 for the verification types.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,9 @@ NAMES = ("initializer", "repair", "coding", "continuation", "cleanup", "extend",
 
 
 def render(name: str, values: Mapping[str, str]) -> str:
-    """Return the text of a named prompt with its placeholders filled; raise ``KeyError`` for an unknown placeholder."""
+    """Return the text of the prompt ``name`` with its placeholders filled in. Raise ``KeyError`` for an unknown
+    placeholder.
+    """
     text = files(__name__).joinpath(f"{name}.md").read_text(encoding="utf-8")
     parts = text.split("{{")
     filled = [parts[0]]
@@ -33,22 +35,22 @@ def render(name: str, values: Mapping[str, str]) -> str:
 
 
 def note_for_agent(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's note on free files, visual checks and manual verification of a feature, or "" (UAH-447).
+    """Return the note that a feature adds to the prompt, or "" (UAH-447).
 
-    ``screenshots`` is the folder in the project for images.
+    The note describes free files, visual checks and manual verification. ``screenshots`` is the project's image folder.
     """
     return _free_files(feature) + _look(feature, screenshots) + _person(feature)
 
 
 def _free_files(feature: Feature) -> str:
-    """Return the prompt's note about protected files that this feature may change."""
+    """Return the prompt's note about the protected files that this feature may change."""
     if not feature.may_change:
         return ""
     return f"\nA person allows this feature to change, beside its own files: {', '.join(feature.may_change)}\n"
 
 
 def _look(feature: Feature, screenshots: str) -> str:
-    """Return the prompt's note about checking the feature visually in a browser."""
+    """Return the prompt's note that asks the agent to check the feature visually in a browser."""
     if feature.visual_steps is None:
         return ""
     return "\n".join(
@@ -64,7 +66,7 @@ def _look(feature: Feature, screenshots: str) -> str:
 
 
 def _person(feature: Feature) -> str:
-    """Return the prompt's note about the manual verification that follows the agent's work."""
+    """Return the prompt's note about the manual verification that a person makes after the agent's work."""
     if feature.verification_type == "automated":
         return ""
     told = "\nA person verifies this feature after you. Mark it as usual when it is built; the harness keeps it open."
@@ -87,7 +89,7 @@ _LINE_LIMIT = 300
 
 @dataclass(frozen=True, kw_only=True)
 class OrientationFacts:
-    """Facts that the orientation summary for an agent is built from."""
+    """Facts from which the orientation summary for an agent is built."""
 
     session: int
     project: str
@@ -111,7 +113,7 @@ def tokens(text: str) -> int:
 
 
 def summary(facts: OrientationFacts) -> str:
-    """Return the orientation summary for an agent, always under ``TOKEN_LIMIT`` tokens."""
+    """Return the orientation summary for an agent, which always has fewer than ``TOKEN_LIMIT`` tokens."""
     text = ""
     for candidate in _ever_shorter(facts):
         task = _partial(candidate) or _task(candidate)
@@ -239,7 +241,7 @@ KEY_FILES = 8
 
 
 def orientation_of(project: Project, state: SessionState, choice: selection.Choice, number: int) -> str:
-    """Return the orientation summary for the next session, under 1,000 tokens."""
+    """Return the orientation summary for the next session, which has fewer than 1,000 tokens."""
     document = project.store.features()
     passing, total = document.counts()
     feature = choice.feature
@@ -268,7 +270,9 @@ _ROWS_OF_DECISIONS = 200  # the last of the log; an agent may decide without end
 
 
 def _decided(project: Project) -> list[tuple[int, str]]:
-    """Return the decisions of the last sessions, from the progress file and decisions.jsonl; mark rolled-back ones."""
+    """Return the decisions of the last sessions from the progress file and decisions.jsonl. Rolled-back decisions are
+    marked.
+    """
     rows = project.store.recent("decisions.jsonl", _ROWS_OF_DECISIONS)
     told = [(records.number(row.get("session")), str(row["text"])) for row in rows if row.get("text")]
     gone = {row.get("session_id") for row in project.store.recent("sessions.jsonl", 50) if row.get("rejected")}
@@ -277,7 +281,7 @@ def _decided(project: Project) -> list[tuple[int, str]]:
 
 
 def _unrecorded(state: SessionState) -> dict[str, object]:
-    """Return a minimal record of partial work (reason and session), for state without a stored record."""
+    """Return a minimal record of partial work (reason and session), for use if the state contains no record."""
     return {"reason": state.termination_reason, "session": state.last_session}
 
 

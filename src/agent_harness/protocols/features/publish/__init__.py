@@ -1,1 +1,1 @@
-"""Publishing of accepted work: pushes, which are retried after a rebase, and GitHub issues."""
+"""Publishing of accepted work: pushes, each retried after a rebase if needed, and GitHub issues."""

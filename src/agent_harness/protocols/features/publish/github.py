@@ -1,7 +1,7 @@
 """Access to GitHub issues through PyGithub, with few calls, retries, and one-line errors.
 
-``Tracker`` is the issue tracker interface that the mirror uses, with five calls. The library comes with the extra
-``github`` and is imported when a tracker is created. ``GITHUB_API_URL`` sets the API address; ``GH_TOKEN`` or
+``Tracker`` is the interface of an issue tracker that the mirror uses; it has five calls. The extra ``github`` installs
+the library, which is imported when a tracker is created. ``GITHUB_API_URL`` sets the API address. ``GH_TOKEN`` or
 ``GITHUB_TOKEN`` contains the token. Source: features.md UAH-383..386, C28.
 """
 
@@ -26,18 +26,20 @@ class Issue:
 
 
 class Tracker(Protocol):
-    """Interface of an issue tracker; every call raises ``HarnessError`` if it fails."""
+    """Interface of an issue tracker. Every call raises ``HarnessError`` if the call fails."""
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, open or closed."""
+        """Return every issue with the harness's label, whether open or closed."""
         ...
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if the issue no longer exists."""
+        """Return one issue, or ``None`` if the issue no longer exists."""
         ...
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
+        """Create an open issue and return it. If an earlier try got no response but created the issue, return that
+        issue.
+        """
         ...
 
     def set_open(self, number: int, *, is_open: bool) -> None:
@@ -69,7 +71,7 @@ _GONE = (404, 410)
 
 
 def repository_name(text: str) -> str:
-    """Return ``owner/name`` from a name or URL of a repository; raise ``ConfigurationError`` for any other text."""
+    """Return ``owner/name`` from a repository's name or URL. Raise ``ConfigurationError`` if the text is neither."""
     found = _NAME.fullmatch(text.strip())
     if found is None:
         raise ConfigurationError(f"github.repo: {text!r} is not owner/name", hint="edit .harness.yaml")
@@ -80,9 +82,9 @@ class GitHubTracker:
     """Issue tracker of one GitHub repository, limited to issues with the harness's label."""
 
     def __init__(self, repository: str, *, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Create the tracker without calling GitHub.
+        """Create the tracker without a call to GitHub.
 
-        Raise ``ToolMissing`` without the library, and ``HarnessError`` without a token.
+        Raise ``ToolMissing`` if the library is not installed, and ``HarnessError`` if no token is set.
         """
         self._name = repository
         self._say = say
@@ -109,7 +111,7 @@ class GitHubTracker:
         return client.get_repo(self._name)
 
     def issues(self) -> list[Issue]:
-        """Return every issue with the harness's label, open or closed; pull requests are left out."""
+        """Return every issue with the harness's label, whether open or closed. Pull requests are omitted."""
 
         def ask() -> list[Issue]:
             found = self._repository.get_issues(state="all", labels=[LABEL], sort="created", direction="asc")
@@ -118,7 +120,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def rows(self, labels: Sequence[str], *, closed: bool) -> list[JsonObject]:
-        """Return the issues that have all of these labels, with their texts, for an import; oldest first.
+        """Return the issues that have all given labels, with their texts, oldest first, so that they can be imported.
 
         Pull requests are omitted. Closed issues are included if ``closed`` is set.
         """
@@ -143,7 +145,7 @@ class GitHubTracker:
         return self._tried(ask)
 
     def issue(self, number: int) -> Issue | None:
-        """Return one issue; ``None`` if the issue was deleted or moved to another repository."""
+        """Return one issue, or ``None`` if the issue was deleted or moved to another repository."""
 
         def ask() -> Issue | None:
             try:
@@ -157,7 +159,9 @@ class GitHubTracker:
         return self._tried(ask)
 
     def create(self, title: str, body: str) -> Issue:
-        """Create an open issue and return it; after a try without a response, return the issue created by that try."""
+        """Create an open issue and return it. If an earlier try got no response but created the issue, return that
+        issue.
+        """
         tries = 0
 
         def ask() -> Issue:
@@ -185,7 +189,9 @@ class GitHubTracker:
     # -- retries -----------------------------------------------------------------------------------------------------
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        """Call ``ask`` with retries and return its result; raise ``HarnessError`` when a retry cannot help."""
+        """Call ``ask``, with retries if it fails, and return its result. Raise ``HarnessError`` if a retry cannot
+        help.
+        """
         import requests
         import stamina
         from stamina.instrumentation import set_on_retry_hooks
@@ -209,7 +215,9 @@ class GitHubTracker:
         raise AssertionError("stamina ends with an answer or an error")
 
     def _wait_before_next(self, error: Exception) -> bool | float:
-        """Return True if a retry can help, or the seconds that GitHub asks to wait; False otherwise."""
+        """Return True if a retry can help, False if it cannot, or the number of seconds that GitHub asks the caller to
+        wait.
+        """
         import requests
 
         if isinstance(error, self._library.GithubException):
@@ -248,7 +256,9 @@ _REFUSALS: Mapping[int, tuple[str, str, str | None]] = {
 
 
 def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> float | None:
-    """Return the seconds that GitHub asks to wait; ``None`` if the error is not a rate limit (UAH-383)."""
+    """Return the number of seconds that GitHub asks the caller to wait, or ``None`` if it states no rate limit
+    (UAH-383).
+    """
     if status not in (403, 429):
         return None
     at = clock.now()
@@ -264,7 +274,7 @@ def seconds_asked(status: int, headers: Mapping[str, Any], message: str) -> floa
 
 
 def last_line(text: str) -> str:
-    """Return the last non-empty line of a text, or an empty text."""
+    """Return the last non-empty line of a text, or an empty string."""
     lines = text.split()
     return text.strip().splitlines()[-1].strip() if lines else ""
 

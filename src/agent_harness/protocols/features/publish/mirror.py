@@ -1,9 +1,9 @@
-"""Mirror of features as issues: an open issue is an unfinished feature, a closed issue a verified feature.
+"""Mirror of features as issues: unfinished features have open issues, and verified features have closed issues.
 
-Issues are written after sessions and never read back. The pure function ``step_for`` decides about each issue. Issue
-numbers are stored in ``.harness/github_issues.json``; each issue also ends with a marker, so that a lost file causes no
-duplicate issues. features.json is authoritative, and people's changes to issues are kept. Source: features.md section
-U, C01, C17, C37, C38.
+Issues are written after sessions and never read back. The pure function ``step_for`` decides what happens to each
+issue. Issue numbers are stored in ``.harness/github_issues.json``. Each issue also ends with a marker, so that no
+duplicate issues are created if the file is lost. features.json is authoritative, and people's changes to issues are
+kept. Source: features.md section U, C01, C17, C37, C38.
 """
 
 import os
@@ -43,7 +43,7 @@ class MirrorChoices:
 
 @dataclass
 class MirrorReport:
-    """Result of one mirror pass over the features, as lists of feature ids."""
+    """Result of one update of the mirrored issues, as lists of feature ids."""
 
     created: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class MirrorReport:
         return {name: list(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def line(self) -> str | None:
-        """Return the actions of the mirror pass as one output line; ``None`` if there were none."""
+        """Return one output line about the actions of the update, or ``None`` if there were no actions."""
         words = {"created": "created", "closed": "closed", "reopened": "reopened", "told": "commented on"}
         parts = [f"{word} {_named(getattr(self, name))}" for name, word in words.items() if getattr(self, name)]
         return f"GitHub: {'; '.join(parts)}." if parts else None
@@ -71,7 +71,7 @@ def _named(ids: Sequence[int]) -> str:
 
 
 def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choices: MirrorChoices) -> Act | None:
-    """Return the mirror's action for one issue; ``row`` is the harness's record of the issue.
+    """Return the mirror's action for one issue. ``row`` is the harness's record of the issue.
 
     ========  ======  =================================================================================
     issue     passes  action
@@ -79,7 +79,7 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
     none      any     create the issue, if creating missing issues is enabled
     open      true    close the issue; if closing is disabled, comment once instead
     open      false   nothing
-    closed    false   reopen the issue if the harness closed it; leave it if a person closed it (C37)
+    closed    false   reopen the issue if the harness closed it; nothing if a person closed it (C37)
     closed    true    nothing
     ========  ======  =================================================================================
     """
@@ -95,17 +95,19 @@ def step_for(*, passes: bool, issue: Issue | None, row: Mapping[str, Any], choic
 
 
 def marker(project: str, feature_id: int) -> str:
-    """Return the marker in the last line of an issue's text, which identifies the feature."""
+    """Return the marker that is the last line of an issue's text and identifies the feature."""
     return f"<!-- agent-harness: {quote(project, safe='')} feature {feature_id} -->"
 
 
 def title(feature: Feature) -> str:
-    """Return the title of a feature's issue, without a number sign, which would link to another issue."""
+    """Return the title of a feature's issue. The title has no number sign, which would link to another issue."""
     return _cut(f"Feature {feature.id}: {_plain(feature.description)}", _TITLE)
 
 
 def body(project: str, feature: Feature) -> str:
-    """Return the text of a feature's issue: description, tests, dependencies, and the marker in the last line."""
+    """Return the text of a feature's issue: the description, tests and dependencies, with the marker as the last
+    line.
+    """
     listed = [f"- {_plain(step)}" for step in feature.steps]
     needs = ", ".join(f"Feature {i}" for i in feature.depends_on)
     parts = [
@@ -120,7 +122,7 @@ def body(project: str, feature: Feature) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line, without secrets, and with mentions, issue links and markers disabled."""
+    """Return the text on one line, with secrets masked, and with mentions, issue links and markers made ineffective."""
     one_line = " ".join(redact(text).split())
     return one_line.replace("@", "@\u200b").replace("#", "#\u200b").replace("<!--", "<\u200b!--")
 
@@ -133,7 +135,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 class Mirror:
-    """Update of the issues of one project; progress is saved to disk after each step."""
+    """Update of one project's issues. Progress is saved to disk after each step."""
 
     def __init__(self, project: Project, tracker: Tracker, repository: str) -> None:
         self._project = project
@@ -147,7 +149,7 @@ class Mirror:
         self.report = MirrorReport()
 
     def bring_up_to_date(self) -> MirrorReport:
-        """Update the issues of all features once; a feature whose issue is up to date needs no call."""
+        """Update the issues of all features once. No call is made for a feature whose issue is up to date."""
         document = self._project.store.features()
         name = document.project or self._project.config.project.name
         listed = {issue.number: issue for issue in self._tracker.issues()}
@@ -174,7 +176,7 @@ class Mirror:
         self._act(name, feature, found)
 
     def _find(self, feature_id: int, mark: str, listed: Mapping[int, Issue]) -> Issue | None:
-        """Return the feature's issue: the recorded issue if it exists, otherwise the first issue with the feature's
+        """Return the feature's issue: the recorded issue if it exists, otherwise the first issue that has the feature's
         marker.
         """
         number = self._known.get(str(feature_id), {}).get("number")
@@ -230,7 +232,7 @@ class Mirror:
 
 
 def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
-    """Return the recorded issues if they belong to this repository, otherwise an empty mapping."""
+    """Return the recorded issues if their record is about this repository, otherwise an empty mapping."""
     rows = found.get("issues")
     if found.get("repository") != repository or not isinstance(rows, dict):
         return {}
@@ -241,9 +243,10 @@ def _rows(found: Mapping[str, Any], repository: str) -> dict[str, JsonObject]:
 
 
 def after_session(project: Project, session: int) -> str | None:
-    """Update the issues after a session, if the settings ask for it; errors of the tracker are not raised.
+    """Update the issues after a session if the settings ask for an update.
 
-    Return the problem in one line, or None. The session's result is not affected.
+    Errors of the tracker are not raised and do not affect the session's result. Return such an error as one line, or
+    None.
     """
     settings = project.config.github
     if settings.repo is None or settings.sync_mode == "none" or not settings.sync_on_session_end:
@@ -266,9 +269,10 @@ def after_session(project: Project, session: int) -> str | None:
 
 
 def close(project: Project, result: Result) -> Result:
-    """Return the session's result after updating the issues, with exit code 5 if that fails and must not (C38).
+    """Return the session's result after an update of the issues (C38).
 
-    Only ``github.on_sync_failure: fail`` sets this exit code. After Ctrl-C, the update is left to the next session.
+    If the update fails and ``github.on_sync_failure`` is ``fail``, the exit code is 5. After Ctrl-C, the next session
+    makes the update.
     """
     if result.reason == "user_pause":
         return result
@@ -289,7 +293,7 @@ def _tell(project: Project, session: int, report: MirrorReport) -> None:
 
 
 def _failed(project: Project, session: int, error: HarnessError, report: MirrorReport) -> str:
-    """Report that the issues could not be updated; with ``on_sync_failure: fail``, also pause the project (C38)."""
+    """Report that the issues could not be updated. With ``on_sync_failure: fail``, also pause the project (C38)."""
     problem = " ".join(redact(error.message).split())[:300]
     strict = project.config.github.on_sync_failure == "fail"
     project.store.event(

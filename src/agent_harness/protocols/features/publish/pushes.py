@@ -1,16 +1,16 @@
-"""Retry of a rejected push: pull once, verify again, push again; if that fails, pause and keep the commit.
+"""Retry of a rejected push: pull once, verify again, push again. If that fails, pause and keep the commit.
 
-fetch        the remote's commits, to a private ref
-join         the local commits are rebased as git objects (``kernel/git/joining.py``); no merge, no force-push
-prove        the whole suite runs on the result
-move         the branch and the files, unless a person's changes are in the way
-push         once more
+fetch        fetches the remote's commits to a private ref
+join         rebases the local commits as git objects (``kernel/git/joining.py``); no merge, no force-push
+prove        runs the whole suite on the result
+move         moves the branch and the files, unless a person's changes are in the way
+push         pushes once more
 
 After any failure, the branch still has the accepted commit, and the project is paused.
 
-Pushes by the agent are prevented if possible, and otherwise reported, because nothing may be pushed before it is
-accepted. This is only a guard rail, so the remotes are checked after each session. Pushed content is never removed; a
-person decides. Source: features.md UAH-380, C04, C30, S10.
+The agent's own pushes are prevented if possible and otherwise reported, because nothing may be pushed before it is
+accepted. The prevention is not complete, so the remotes are checked after each session. Pushed content is never
+removed; a person decides about it. Source: features.md UAH-380, C04, C30, S10.
 """
 
 import re
@@ -33,7 +33,7 @@ from agent_harness.protocols.features.verdict.judge import Judge
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """Commit at the tip of the branch after a push; ``paused`` is the reason why a person must act, or None."""
+    """Commit at the tip of the branch after a push. ``paused`` is the reason why a person must act, or None."""
 
     commit: str | None
     paused: str | None = None
@@ -45,7 +45,7 @@ class Published:
 
 
 class _GivenUp(Exception):
-    """Failure of the repeated push, with the reason as text."""
+    """Error that the second push failed, with the reason as text."""
 
 
 def after_push(
@@ -57,10 +57,10 @@ def after_push(
     *,
     undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Published:
-    """Retry the push of an accepted session if the remote rejected it; otherwise do nothing.
+    """Retry the push of an accepted session if the remote rejected the push; otherwise do nothing.
 
-    ``judge`` is called only for a retry. ``undisturbed`` creates the context in which files and branch are moved
-    without interruption by signals.
+    ``judge`` is called only for a retry. ``undisturbed`` creates a context in which signals do not interrupt the move
+    of the files and the branch.
     """
     if not finalized.push_rejected:
         if finalized.push_problem:
@@ -86,7 +86,7 @@ def _given_up(project: Project, again: "_Again", problem: str) -> Published:
 
 
 class _Again:
-    """Second attempt at one rejected push."""
+    """Second attempt at a push that the remote rejected."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _Again:
         self.commit = str(finalization.commit)
 
     def push(self) -> str:
-        """Pull if needed, push, and return the pushed commit; raise ``_GivenUp`` if the push failed."""
+        """Pull if needed, push, and return the pushed commit. Raise ``_GivenUp`` if the push failed."""
         upstream = self._project.git.upstream(self._branch)
         if upstream is None:
             raise _GivenUp("the branch no longer has an upstream")
@@ -123,7 +123,7 @@ class _Again:
         return self.commit
 
     def _pull(self, theirs: str) -> None:
-        """Rebase the local commits on the remote's commits, after the suite has passed on the combination."""
+        """Rebase the local commits onto the remote's commits, after the suite has passed on the combination."""
         project = self._project
         joined = on_top_of(project.git, theirs, self.commit)
         if joined.problem:
@@ -149,8 +149,9 @@ class _Again:
             raise _GivenUp(found[0])
 
     def _prove(self, tip: str) -> tuple[frozenset[str], int]:
-        """Return the passing tests of the combined commit and the total; raise ``_GivenUp`` if a baseline test
-        fails.
+        """Return the passing tests of the combined commit and the number of all tests.
+
+        Raise ``_GivenUp`` if a baseline test fails.
         """
         facts = self._judge.suite(tip)
         known = self._baseline.passing
@@ -166,7 +167,7 @@ class _Again:
         return facts.passing | known, facts.total
 
     def _move(self, tip: str) -> None:
-        """Move branch, index and files to the combined commit; git refuses to overwrite uncommitted changes."""
+        """Move the branch, index and files to the combined commit. Git refuses to overwrite uncommitted changes."""
         git = self._project.git
         head = git.look()
         if (head.commit, head.branch) != (self.commit, self._branch):
@@ -176,7 +177,7 @@ class _Again:
         git.update_ref(str(self._branch), tip, self.commit, message="agent-harness: pulled")
 
     def _record(self, joined: Joined, passing: frozenset[str], total: int) -> None:
-        """Update baseline, proven features and session summary to the rebased commits."""
+        """Update the baseline, proven features and session summary so that they refer to the rebased commits."""
         store = self._project.store
         tree = self._project.git.tree_of(joined.tip)
         store.write_baseline(store.baseline().measured(passing, total, tree=tree))
@@ -190,7 +191,7 @@ class _Again:
 
 
 NOWHERE = "/only-the-harness-pushes--once-it-has-accepted-the-work"
-"""Invalid target to which the agent's pushes are redirected; git's error message shows this name."""
+"""Invalid address to which the agent's pushes are redirected. Git shows this name in its error message."""
 
 LOOK_SECONDS = 20.0
 _ADDRESS = re.compile(r"remote\.(?P<name>.+)\.(?P<kind>url|pushurl)$", re.DOTALL)
@@ -199,9 +200,9 @@ Config = Mapping[str, list[str]]
 
 
 def no_push_variables(config: Config) -> dict[str, str]:
-    """Return environment variables with which git, called by the agent, cannot push to the configured remotes.
+    """Return environment variables that prevent git, when the agent calls it, from pushing to the configured remotes.
 
-    Fetching still works. An address that is used for fetching in one setting and pushing in another is not redirected.
+    Fetching still works. An address that one setting uses for fetching and another for pushing is not redirected.
     """
     fetched = _addresses(config, "url")
     pushed = _addresses(config, "pushurl")
@@ -227,7 +228,7 @@ def known_tips(project: Project) -> frozenset[str]:
 def report_pushes_of_agent(project: Project, under_way: OpenSession, before: Iterable[str]) -> None:
     """Report the refs on each remote that contain commits of this session that the harness did not push.
 
-    Unreachable remotes are skipped.
+    Remotes that cannot be reached are skipped.
     """
     known = frozenset(before)
     for remote in sorted({match["name"] for key in under_way.git_config if (match := _ADDRESS.match(key))}):
@@ -244,7 +245,7 @@ def _refs_of(project: Project, remote: str, config: Config) -> Mapping[str, str]
 
 
 def _came_up_since(project: Project, commit: str, before: frozenset[str]) -> bool:
-    """Return True if this repository contains the commit and no ref before the session reached it."""
+    """Return True if this repository contains the commit and no ref reached the commit before the session."""
     if project.git.commit_of(commit) is None:
         return False
     wanted = "\n".join([commit, *(f"^{tip}" for tip in sorted(before))]) + "\n"

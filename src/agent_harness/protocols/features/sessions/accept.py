@@ -1,8 +1,9 @@
-"""Finalizations of a session: accepted or rolled back. Hand-off of unfinished work is in ``wip.py``.
+"""Finalizations of a session that is accepted or rolled back. Sessions that end with unfinished work are in ``wip.py``.
 
-Before the verdict, files that the agent may not change are restored to their state at the start of its turn. State
-files and checkpoints are restored from memory, settings from the commit before the session. Logs are append-only and
-not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows UAH-296..300, UAH-341..346.
+Before the verdict, files that the agent may not change are restored to the content that they had at the start of the
+agent's turn. State files and checkpoints are restored from memory, settings from the commit before the session. Logs
+are append-only and not compared. Source: features.md C03, C05, C07, C08, C15, C16, C20, C31, C66, S09; rows
+UAH-296..300, UAH-341..346.
 """
 
 import os
@@ -26,7 +27,7 @@ from agent_harness.session import turn_end
 
 
 def put_back_features(project: Project, under_way: OpenSession) -> None:
-    """Restore features.json as it was before the session, which discards the agent's claims and edits."""
+    """Restore features.json as it was before the session. The agent's claims and edits are discarded."""
     own_place(project.layout.features, project.layout.root)
     expected = files.dumps(under_way.features.record)
     kept = project.git.show(under_way.checkpoint.snapshot.commit, project.features_name)
@@ -34,7 +35,7 @@ def put_back_features(project: Project, under_way: OpenSession) -> None:
 
 
 def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str] | None:
-    """Return code and message if the agent left a git operation unfinished or rewrote history; otherwise None."""
+    """Return a code and a message if the agent left a git operation unfinished or rewrote history; otherwise None."""
     if left := turn_end.left_unfinished(project.git):
         return turn_end.OPERATION, left
     base = under_way.checkpoint.snapshot.head
@@ -43,14 +44,16 @@ def cannot_be_judged(project: Project, under_way: OpenSession) -> tuple[str, str
 
 
 def branch_tip(project: Project, branch: str) -> str | None:
-    """Return the current tip of the session's branch, even if the agent has switched to another branch."""
+    """Return the current tip of the branch on which the session works, even if the agent has switched to another
+    branch.
+    """
     return project.git.head() if branch == DETACHED else project.git.commit_of(branch)
 
 
 def candidate(project: Project, under_way: OpenSession, message: str) -> str:
-    """Commit everything that the agent left to a private ref, and return the commit; the branch does not move.
+    """Commit everything that the agent left to a private ref, and return the commit. The branch does not move.
 
-    The commit always descends from the commit before the session. If the agent rewrote that history, or committed the
+    The commit always descends from the commit before the session. If the agent rewrote that history or committed the
     harness's files, the agent's own commits are kept under ``refs/harness/rewritten/N``. The candidate is then one new
     commit on the original history, without the harness's files.
     """
@@ -79,8 +82,9 @@ def candidate(project: Project, under_way: OpenSession, message: str) -> str:
 
 
 def _holds_state(project: Project, base: str, tip: str) -> bool:
-    """Return True if any commit since the base contains the harness's state files, even if a later commit removes
-    them.
+    """Return True if any commit since the base contains the harness's state files.
+
+    This is also the case if a later commit removes these files.
     """
     words = ("rev-list", "--max-count=1", "--full-history", tip, f"^{base}", "--", f"{project.state_name}/")
     return bool(project.git.run(*words, env={"GIT_LITERAL_PATHSPECS": "1"}).strip())
@@ -96,8 +100,8 @@ def ensure_progress_entry(project: Project, under_way: OpenSession, parts: Seque
 def accepted(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
     """Return the finalization that makes the candidate the new head of the branch.
 
-    The branch must not have moved since the candidate was created. Baseline, file sizes and state are updated, and the
-    commit is pushed.
+    The branch must not have moved since the candidate was created. The finalization also updates the baseline, file
+    sizes and state, and pushes the commit.
     """
     feature = under_way.feature
     rollback_point = under_way.checkpoint.snapshot
@@ -144,7 +148,7 @@ def _proven(under_way: OpenSession) -> list[int]:
 
 
 def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> JsonObject:
-    """Return the content of quality.json after an accepted session."""
+    """Return the new content of quality.json after an accepted session."""
     lint = ruling.proof.lint
     return {
         "lint_errors": lint and lint.errors,
@@ -159,14 +163,14 @@ def quality_record(project: Project, under_way: OpenSession, ruling: Ruling) -> 
 
 
 def file_alerts(under_way: OpenSession, ruling: Ruling) -> list[JsonObject]:
-    """Return events about files that the session made too large or that have grown fast (UAH-315)."""
+    """Return an event for each file that the session made too large or that has grown fast (UAH-315)."""
     sizes = (ruling.proof.file_sizes or {}).get("files") or {}
     changed = [a for a in ruling.proof.file_alerts if sizes[a["path"]]["session_changed"] == under_way.session]
     return [{"event_type": "file_alert", "level": "important", **alert} for alert in changed]
 
 
 def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> Baseline:
-    """Return the content of test_baseline.json after an accepted session (UAH-130)."""
+    """Return the new content of test_baseline.json after an accepted session (UAH-130)."""
     proof = ruling.proof
     members: JsonObject = {
         "session": under_way.session,
@@ -181,9 +185,9 @@ def next_baseline(project: Project, under_way: OpenSession, ruling: Ruling) -> B
 def without_rollback_point(
     project: Project, under_way: OpenSession, failure: str, used: usage.Totals, asked: Question
 ) -> Finalization:
-    """Return the finalization of a session whose checkpoint is lost: nothing is accepted or rolled back.
+    """Return the finalization of a session whose checkpoint is lost, so that nothing can be accepted or rolled back.
 
-    The finalization stores the question ``asked`` for the person (UAH-390).
+    The finalization stores the question ``asked``, which a person must answer (UAH-390).
     """
     state = under_way.state_after(
         "failed",
@@ -204,7 +208,7 @@ def without_rollback_point(
 
 
 def rolled_back(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the feature's sessions; a rescue ref keeps the removed work (C08).
+    """Return the finalization that rolls back all sessions on the feature. A rescue ref keeps the removed work (C08).
 
     If a person has committed since the first of these sessions, only the last session is rolled back.
     """
@@ -234,9 +238,9 @@ def rolled_back(project: Project, under_way: OpenSession, failure: str, used: us
 
 
 def kept_for_person(project: Project, under_way: OpenSession, asked: Question, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls the session back but keeps its candidate until a person answers a question.
+    """Return the finalization that rolls back the session but keeps its candidate until a person answers a question.
 
-    Before the answer, no failure is counted for the feature.
+    Until then, no failure is counted for the feature.
     """
     told = f"kept until a person answers ({asked.kind})"
     state = under_way.state_after(
@@ -265,7 +269,7 @@ def blocked_features(document: FeatureList, feature_ids: Sequence[int]) -> list[
 
 
 def costs_after(project: Project, under_way: OpenSession, used: usage.Totals) -> CostRecord:
-    """Return the cost record from before the session, with the session's cost added."""
+    """Return the cost record as it was before the session, with the session's cost added."""
     spent = costs.Spent.by(
         used, session=under_way.session, started=under_way.started_at, feature_id=under_way.feature_id
     )
@@ -301,9 +305,10 @@ TAMPERED = "harness_state_tampered"
 
 
 def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
-    """Restore changed files of the harness and return their names.
+    """Restore the harness's files that were changed, and return their names.
 
-    Logs that lost rows are completed and reported; lost rows alone do not cause a rejection and are not returned.
+    Logs that lost rows are completed and reported. Their names are returned only if other files were changed too,
+    because lost rows alone do not cause a rejection.
     """
     lost = project.store.put_back_histories()
     changed = [*_tampered_settings(project, under_way), *project.store.tampered()]
@@ -313,20 +318,20 @@ def put_back_state(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def tell_of_histories(project: Project, session: object, lost: list[str]) -> None:
-    """Report the logs from which an agent removed rows, and that have been restored."""
+    """Report the logs from which the agent removed rows. The logs have already been restored."""
     if lost:
         project.say(f"{tampering(lost)}. They were restored.")
         project.store.event(TAMPERED, "critical", session=session, message=tampering(lost))
 
 
 def tampering(changed: list[str]) -> str:
-    """Return the message about files of the harness that the agent changed."""
+    """Return the message that says which of the harness's files the agent changed."""
     more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return "The agent changed files of the harness: " + ", ".join(changed[:5]) + more
 
 
 def report_tampering(project: Project, under_way: OpenSession) -> None:
-    """Restore and report the harness's files that changed in a session that ends without a verdict."""
+    """Restore and report the harness's files that were changed in a session that ends without a verdict."""
     if changed := put_back_state(project, under_way):
         project.say(f"{tampering(changed)}. They were restored.")
         project.store.event(
@@ -335,9 +340,9 @@ def report_tampering(project: Project, under_way: OpenSession) -> None:
 
 
 def put_back_settings(project: Project, under_way: OpenSession) -> str | None:
-    """Restore the settings from before an interrupted session; return the path of a copy of the edited file, or None.
+    """Restore the settings from before an interrupted session. Return the path of a copy of the edited file, or None.
 
-    The edit may be a person's, so it is kept; it has no effect until a person restores it.
+    A person may have edited the file, so the edited version is kept. It has no effect until a person restores it.
     """
     at = project.layout
     try:

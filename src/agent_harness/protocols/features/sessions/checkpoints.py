@@ -1,12 +1,12 @@
-"""Checkpoints taken before a session: a git snapshot and copies of the project's state.
+"""Checkpoints taken before a session: a git snapshot, and copies of the project's state.
 
-The snapshot is a private ref, so deleting ``.harness/checkpoints`` removes no rollback point. The record of the open
-session also contains it. Retention:
+The snapshot is under a private ref and also in the record of the open session. Deleting ``.harness/checkpoints``
+therefore removes no rollback point. Checkpoints are kept as follows:
 
 forever         the newest checkpoint of each completed feature
 while needed    the rollback point of unfinished work or of a running session
 always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
-for a time      every other, until it is older than ``checkpoints.max_age_days``
+for a time      every other checkpoint, until it is older than ``checkpoints.max_age_days``
 
 A checkpoint is deleted together with its private ref. Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
 """
@@ -29,7 +29,7 @@ from agent_harness.protocols.features.records import FeatureList
 
 @dataclass(frozen=True, kw_only=True)
 class SessionCheckpoint:
-    """Checkpoint of a session; ``rest`` has members that another version has written."""
+    """Checkpoint of a session. ``rest`` contains members that another version of the harness has written."""
 
     id: str = ""
     timestamp: str | None = None
@@ -44,7 +44,7 @@ class SessionCheckpoint:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "SessionCheckpoint":
-        """Return the checkpoint in a record; raise ``StateDamaged`` if the record contains no snapshot."""
+        """Return the checkpoint that a record describes. Raise ``StateDamaged`` if the record contains no snapshot."""
         try:
             rest = {**record}
             taken = Snapshot.from_record(rest.pop("snapshot"))
@@ -55,12 +55,12 @@ class SessionCheckpoint:
 
     @property
     def record(self) -> JsonObject:
-        """Checkpoint as the JSON object that is written to disk."""
+        """Record of the checkpoint: the JSON object that is written to disk."""
         known: JsonObject = {name: getattr(self, name) for name in self.__dataclass_fields__ if name in _MEMBERS}
         return {**known, "snapshot": self.snapshot.as_record(), **self.rest}
 
     def is_gone(self, project: Project) -> bool:
-        """Return True if the checkpoint's commit was deleted from the repository, so that no rollback is possible
+        """Return True if the checkpoint's commit was deleted from the repository, so that a rollback is impossible
         (UAH-390).
         """
         return project.git.commit_of(self.snapshot.commit) is None
@@ -70,7 +70,7 @@ _MEMBERS = SessionCheckpoint.__dataclass_fields__.keys() - {"snapshot", "rest"}
 
 
 def create(project: Project, session: int, feature_id: int | None, reason: str = "pre_feature") -> SessionCheckpoint:
-    """Take a checkpoint of the current files and state."""
+    """Take a checkpoint of the current files and state, and return the checkpoint."""
     checkpoint_id = f"s{session}-{secrets.token_hex(4)}"
     message = f"harness checkpoint {checkpoint_id}"
     taken, _ = repository.named_ref(
@@ -129,7 +129,7 @@ REFS = "refs/harness/checkpoints/"
 
 
 def prune(project: Project) -> list[str]:
-    """Remove expired checkpoints and return their ids. A checkpoint that cannot be removed stays."""
+    """Remove expired checkpoints and return their ids. If a checkpoint cannot be removed, it stays."""
     found = _all(project)
     state, session = project.store.state(), project.store.open_session() or {}
     # rollback points of unfinished work, or of a running session
@@ -149,7 +149,7 @@ def prune(project: Project) -> list[str]:
 
 
 def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int) -> set[str]:
-    """Return the ids of the checkpoints that are kept regardless of age."""
+    """Return the ids of the checkpoints that are kept regardless of their age."""
     kept: set[str] = set()
     for feature in document.features:
         own = [name for name, record in found.items() if record.get("feature_id") == feature.id]
@@ -160,8 +160,9 @@ def _needed(found: Mapping[str, JsonObject], document: FeatureList, *, keep: int
 
 
 def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime) -> list[str]:
-    """Return the ids of checkpoints that are not kept and are older than ``old``; without a readable time, none
-    expires.
+    """Return the ids of checkpoints that may be removed and are older than ``old``.
+
+    A checkpoint without a readable time never expires.
     """
     spared = set(kept)
     taken = {name: clock.parse(record.get("timestamp")) for name, record in found.items() if name not in spared}
@@ -169,7 +170,7 @@ def _expired(found: Mapping[str, JsonObject], kept: Iterable[str], old: datetime
 
 
 def _all(project: Project) -> dict[str, JsonObject]:
-    """Return every checkpoint by id, from its folder or else from its ref."""
+    """Return every checkpoint by id, read from its folder or else from its ref."""
     found: dict[str, JsonObject] = {}
     listed = project.git.text("for-each-ref", "--format=%(refname) %(creatordate:iso-strict)", REFS)
     for line in listed.splitlines():
@@ -187,9 +188,9 @@ def _all(project: Project) -> dict[str, JsonObject]:
 
 
 def _remove(project: Project, record: JsonObject) -> bool:
-    """Remove a checkpoint; return False if its ref could not be deleted.
+    """Remove a checkpoint. Return False if its ref could not be deleted.
 
-    The ref is deleted first: a folder without its ref is found and removed later.
+    The ref is deleted first, because a folder without a ref is found and removed later.
     """
     snapshot = record.get("snapshot")
     ref = str(snapshot.get("ref")) if isinstance(snapshot, Mapping) else ""

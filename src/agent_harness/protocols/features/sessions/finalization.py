@@ -1,7 +1,7 @@
-"""Final steps of a session, recorded before the first step so that a crash can repeat them.
+"""Final steps of a session, which are recorded before the first step so that they can be repeated after a crash.
 
 A finalization is data: the commit that becomes the branch head, or the snapshot to restore, and the new contents of
-every state file. Each step can be repeated without a second effect (features.md UAH-003, C08, C56).
+every state file. Repeating a step has no second effect (features.md UAH-003, C08, C56).
 """
 
 import os
@@ -26,7 +26,7 @@ from agent_harness.session.ledger import ClaimVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of one session; ``exit_code`` is one of ``docs/exit-codes.md``."""
+    """Result of one session. ``exit_code`` is one of the codes in ``docs/exit-codes.md``."""
 
     session: int
     feature_id: int | None
@@ -51,7 +51,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Finalization:
-    """Planned final steps of a session; ``rest`` has members that another version has written."""
+    """Planned final steps of a session. ``rest`` contains members that another version of the harness has written."""
 
     kind: str  # accept, hand_off, rollback, nothing
     session: int
@@ -74,7 +74,7 @@ class Finalization:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Finalization":
-        """Return the finalization in a record; raise ``StateDamaged`` if the record is incomplete."""
+        """Return the finalization that a record describes. Raise ``StateDamaged`` if the record is incomplete."""
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__.keys() & record.keys()}
             known |= {name: parse(known[name]) for name, parse in PARSERS.items() if known.get(name) is not None}
@@ -85,7 +85,7 @@ class Finalization:
 
     @property
     def record(self) -> JsonObject:
-        """Finalization as the JSON object that is written to disk."""
+        """Record of the finalization: the JSON object that is written to disk."""
         known = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "rest"}
         return {name: getattr(each, "record", each) for name, each in known.items()} | self.rest
 
@@ -100,7 +100,7 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finalized:
-    """Effects of a finalization on the repository."""
+    """Effects that a finalization has had on the repository."""
 
     rescue_ref: str | None = None
     rolled_back_commits: tuple[str, ...] = ()
@@ -110,14 +110,14 @@ class Finalized:
 
 
 def finalize(project: Project, open_session: JsonObject, finalization: Finalization) -> Finalized:
-    """Record a finalization durably, then carry it out."""
+    """Write the record of a finalization durably to disk, then carry the finalization out."""
     record = {**open_session, "phase": "settling", "settlement": finalization.record}
     project.store.write_open_session(record)
     return carry_out(project, record)
 
 
 def carry_out(project: Project, open_session: JsonObject) -> Finalized:
-    """Carry out every step of a recorded finalization; the call can be repeated after a crash at any point."""
+    """Carry out every step of a recorded finalization. The call can be repeated after a crash at any point."""
     finalization = Finalization.from_record(open_session["settlement"])
     if lock := repository.index_lock(project.git):  # left by a dead process: preflight saw none, and the agent is gone
         os.unlink(lock)
@@ -161,7 +161,9 @@ def _tree(project: Project, open_session: JsonObject, finalization: Finalization
 
 
 def is_overtaken(project: Project, finalization: Finalization) -> bool:
-    """Return True if the branch has moved since the finalization was recorded, so its commit no longer fits."""
+    """Return True if the branch has moved since the finalization was recorded, so that the recorded commit no longer
+    fits.
+    """
     if not finalization.commit or not finalization.branch:
         return False
     detached = finalization.branch == DETACHED
@@ -170,7 +172,7 @@ def is_overtaken(project: Project, finalization: Finalization) -> bool:
 
 
 def _is_on_branch(project: Project, finalization: Finalization) -> bool:
-    """Return True if an earlier try moved the branch to the finalization's commit and someone has committed on top."""
+    """Return True if an earlier try moved the branch to the finalization's commit and new commits have followed it."""
     tip = project.git.commit_of("HEAD" if finalization.branch in (None, DETACHED) else finalization.branch)
     commit = finalization.commit or ""
     return tip not in (None, commit, finalization.expected_head) and project.git.ancestor(commit, str(tip))
@@ -225,9 +227,9 @@ def _files(project: Project, finalization: Finalization) -> None:
 
 
 def _verdict(project: Project, open_session: JsonObject, finalization: Finalization) -> None:
-    """Write the ledger line of the session's last claim, unless it was written when the claim was rejected.
+    """Write the ledger line about the session's last claim. The line contains a commit only if the work was accepted.
 
-    The line records a commit only for accepted work.
+    Nothing is written if the line was already written when the claim was rejected.
     """
     if found := open_session.get("verdict"):
         commit = finalization.commit if finalization.kind == "accept" else None
@@ -262,7 +264,7 @@ def _logs(project: Project, finalization: Finalization, rescue: JsonObject) -> N
 
 
 def push(project: Project, finalization: Finalization, recorded: JsonObject | None) -> Pushed | None:
-    """Push an accepted session's commit and return the result; ``None`` if nothing is to be pushed."""
+    """Push an accepted session's commit and return the result. Return ``None`` if there is nothing to push."""
     upstream = project.git.upstream(finalization.branch) if finalization.push else None
     if upstream is None or project.config.git.push != "auto":
         return None
@@ -279,7 +281,7 @@ def push(project: Project, finalization: Finalization, recorded: JsonObject | No
 
 
 def _forget_candidates(project: Project, finalization: Finalization) -> None:
-    """Delete the private refs of the session's candidates, because the branch or a rescue ref now has the commit."""
+    """Delete the private refs of the session's candidates, because the branch or a rescue ref now contains the work."""
     usual = (f"refs/harness/candidates/{finalization.session}", f"refs/harness/candidates/{finalization.session}-wip")
     kept = filter(None, [finalization.kept_ref])
     for ref in dict.fromkeys((*usual, *kept, *project.candidate_refs)):

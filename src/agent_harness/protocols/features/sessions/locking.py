@@ -1,7 +1,7 @@
-"""Exclusive access to a project: one harness at a time, and none while the project is paused.
+"""Exclusive access to a project: only one harness at a time, and no harness while the project is paused.
 
-The pause request is stored outside the project, where no agent can remove it; ``paused`` in the session state is a copy
-for readers of that file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
+The pause request is stored outside the project, where no agent can remove it. ``paused`` in the session state is a copy
+for programs that read this file. Source: features.md UAH-004, UAH-056..058, UAH-075, C06, C56.
 """
 
 import os
@@ -24,7 +24,7 @@ RUN_LOCK = "run.lock"
 
 @contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the block; raise ``Busy`` if another harness is running in the project.
+    """Hold the project's lock during the block. Raise ``Busy`` if another harness is running in the project.
 
     A second lock, in the project's state folder outside the project, still works if an agent removes the visible lock.
     """
@@ -51,7 +51,9 @@ def _take_beside(held: ExitStack, lock: LockFile) -> None:
 
 @contextmanager
 def finalized(project: Project) -> Iterator[None]:
-    """Hold the project's lock during the block, after migrating old state and recovering every interrupted session."""
+    """Hold the project's lock during the block. Old state is migrated and every interrupted session is recovered
+    first.
+    """
     project.require_initialised()
     with locked(project):
         if note := project.store.finalize_in():
@@ -69,9 +71,9 @@ LOOK_SECONDS = 0.2
 
 
 def pause(project: Project, reason: str | None) -> JsonObject:
-    """Pause the project: the running session hands off after its current operation; wait for this.
+    """Pause the project, and wait until the running session has stopped after its current operation.
 
-    Raise ``Busy`` if the session does not end within ten minutes; the pause request stays.
+    Raise ``Busy`` if the session does not end within ten minutes. The pause request stays in force.
     """
     project.require_initialised()
     project.store.finalize_in()
@@ -84,7 +86,7 @@ def pause(project: Project, reason: str | None) -> JsonObject:
 
 
 def wait_and(project: Project, act: Any) -> None:
-    """Wait until the running session has ended, then call ``act`` under the project's lock."""
+    """Wait until the running session has ended, then call ``act`` while holding the project's lock."""
     until = time.monotonic() + WAIT_SECONDS * clock.time_scale()
     while True:
         try:
@@ -98,7 +100,7 @@ def wait_and(project: Project, act: Any) -> None:
 
 
 def keep(project: Project, paused: JsonObject) -> None:
-    """Copy the pause request to the session state."""
+    """Copy the pause request to the session state, and write an event."""
     state = project.store.state()
     if state.paused != paused:
         project.store.update_state(paused=paused)
@@ -112,7 +114,7 @@ def found(project: Project) -> JsonObject | None:
 
 
 def refuse_resting(project: Project) -> None:
-    """Raise ``Busy`` while the project is paused or handed off to a person (UAH-075)."""
+    """Raise ``Busy`` if the project is paused or handed off to a person (UAH-075)."""
     handed = project.store.state().handoff
     if handed is not None:
         since = handed.get("at")
@@ -122,7 +124,7 @@ def refuse_resting(project: Project) -> None:
 
 
 def end(project: Project) -> bool:
-    """End the project's pause, under the lock; return True if the project was paused."""
+    """End the project's pause; the caller holds the lock. Return True if the project was paused."""
     there = found(project) is not None
     project.store.write_pause(None)
     state = project.store.state()

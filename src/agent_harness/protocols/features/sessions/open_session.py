@@ -1,4 +1,4 @@
-"""Running session, recorded before it does anything.
+"""Record of the running session, written before the session does anything.
 
 The record contains everything that recovery after a crash needs: the process, the rollback point, and the state before
 the session. Source: features.md C31, C56.
@@ -20,7 +20,7 @@ from agent_harness.protocols.features.sessions.checkpoints import SessionCheckpo
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSession:
-    """Session between its first record and the end of its finalization."""
+    """Session in progress, from its first record to the end of its finalization."""
 
     session: int
     feature_id: int | None  # None: a cleanup session
@@ -45,9 +45,9 @@ class OpenSession:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "OpenSession":
-        """Return the session in a record; raise ``StateDamaged`` if the record is incomplete.
+        """Return the session that a record describes. Raise ``StateDamaged`` if the record is incomplete.
 
-        Unknown members of another version are dropped.
+        Unknown members, which another version wrote, are dropped.
         """
         try:
             known: JsonObject = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
@@ -57,18 +57,19 @@ class OpenSession:
             raise StateDamaged(f"The record of the running session is incomplete: {error}") from None
 
     def as_record(self) -> JsonObject:
-        """Return the session as the JSON object that is written to disk."""
+        """Return the session's record: the JSON object that is written to disk."""
         return {n: getattr(self, n).record if n in PARSERS else getattr(self, n) for n in self.__dataclass_fields__}
 
     def at(self, project: Project, phase: str, **changes: Any) -> "OpenSession":
-        """Record the session durably in another phase, and return the changed session."""
+        """Record durably that the session has reached the phase ``phase``, and return the changed session."""
         moved = replace(self, phase=phase, harness=owner.current().as_record(), **changes)
         project.store.write_open_session(moved.as_record())
         return moved
 
     def state_after(self, status: str, **facts: Any) -> SessionState:
-        """Return the project's session state if the session ends now; ``facts`` are fields of
-        ``lifecycle.SessionEnding``.
+        """Return the project's session state that results if the session ends now.
+
+        ``facts`` are fields of ``lifecycle.SessionEnding``.
         """
         ending = lifecycle.SessionEnding(
             session=self.session, feature_id=self.feature_id, status=status, at=clock.timestamp(), **facts
@@ -77,7 +78,7 @@ class OpenSession:
 
     @property
     def feature(self) -> Feature:
-        """Feature that the session works on; ``CLEANUP`` in a cleanup session."""
+        """Feature that the session works on. In a cleanup session, this is ``CLEANUP``."""
         feature = self.features.by_id(self.feature_id) if self.feature_id is not None else CLEANUP
         if feature is None:
             raise StateDamaged(f"Feature #{self.feature_id} of the running session is not in features.json")
@@ -91,11 +92,11 @@ PARSERS: Mapping[str, Callable[[JsonObject], Any]] = {
     "baseline": Baseline,
     "costs": CostRecord,
 }
-"""Parsers for the members that contain checkpoints or state files from before the session."""
+"""Parsers for members that contain checkpoints, or state files as they were before the session."""
 
 
 def totals_of(project: Project, session: int) -> usage.Totals:
-    """Return a session's tokens and cost from the usage log, which survives a crash of the harness."""
+    """Return a session's tokens and cost, read from the usage log, which a crash of the harness does not destroy."""
     from agent_harness.agents.events import Usage, event_from
     from agent_harness.kernel import journal
 
@@ -109,6 +110,6 @@ def totals_of(project: Project, session: int) -> usage.Totals:
 
 
 def seconds_since(started_at: str) -> float:
-    """Return the seconds from an ISO timestamp until now; 0 if it cannot be parsed."""
+    """Return the number of seconds from an ISO timestamp until now, or 0 if the timestamp cannot be parsed."""
     started = clock.parse(started_at)
     return max(0.0, (clock.now() - started).total_seconds()) if started else 0.0

@@ -1,4 +1,4 @@
-"""Steps before an agent may start, which cost nothing: preflight checks, then the orientation.
+"""Steps before an agent may start: preflight checks, then the orientation summary. These steps cost no tokens.
 
 Source: features.md section M, C23, C24, UAH-279, UAH-280.
 """
@@ -23,7 +23,7 @@ from agent_harness.verification.runner_config import is_test_file
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Session that passed all checks and may start."""
+    """Session that has passed all checks and may start."""
 
     number: int
     feature: Feature
@@ -40,9 +40,10 @@ def prepare(
     feature: Feature,
     verified_tree: str | None,
 ) -> Start:
-    """Run every preflight check and start the environment; raise the error of the first failed check.
+    """Run every preflight check, start the environment, and return the session that may start.
 
-    The suite is not run again if HEAD's tree is ``verified_tree``, whose tests have just passed.
+    Raise the error of the first check that fails. The suite is not run again if HEAD has the tree ``verified_tree``,
+    whose tests have just passed.
     """
     state = project.store.state()
     number = project.store.next_session()
@@ -125,10 +126,11 @@ def _checks(
 def _baseline(
     project: Project, judge: Judge, state: SessionState, verified_tree: str | None
 ) -> tuple[frozenset[str] | None, Baseline]:
-    """Raise unless every baseline test passes at HEAD, except tests known to be broken by unfinished work (C15, C23).
+    """Raise an error unless every baseline test passes at HEAD. Tests known to be broken by unfinished work may fail
+    (C15, C23).
 
-    Return the newly failing tests of an interrupted session, or None, and the baseline extended by all tests that pass
-    now, so that a test written by a person counts.
+    Return the newly failing tests of an interrupted session, or None, and the baseline. All tests that pass now are
+    added to the baseline, so that tests that a person wrote count too.
     """
     baseline = project.store.baseline()
     known = baseline.passing
@@ -163,7 +165,9 @@ def _has_tests(project: Project, commit: str) -> bool:
 
 
 def begin(project: Project, start: Start, agent: str = "") -> OpenSession:
-    """Take the checkpoint and record the session as running; after this step, a crash is recoverable."""
+    """Take the checkpoint and record the session as running. After this step, the session can be recovered from a
+    crash.
+    """
     state = start.state
     checkpoint = checkpoints.create(project, start.number, start.feature.feature_id)
     kept = state.feature_checkpoint if start.prompt_type == "continuation" else None

@@ -1,8 +1,8 @@
-"""Recovery of a session that a crash, a kill or Ctrl-C left open, by the table in ``recovery.py``.
+"""Recovery of a session that a crash, a kill or Ctrl-C left open, according to the table in ``recovery.py``.
 
-Only the record outside the project is trusted (``kernel/trusted_state.py``). A record that exists only in the project,
-because the project was moved or copied or somebody wrote it, counts as an interrupted session. Its work is kept, and
-none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
+Only the record outside the project is trusted (``kernel/trusted_state.py``). A record may exist only in the project,
+because the project was moved or copied or somebody wrote the record. The session then counts as interrupted: its work
+is kept, and none of its decisions is carried out. Source: features.md C31, C56, S11; UAH-354.
 """
 
 import os
@@ -30,7 +30,7 @@ NAMED = 10  # files of a WIP commit that are named to the person
 
 
 def recover(project: Project) -> JsonObject | None:
-    """Recover an interrupted session; return the recovery step, or ``None`` if no session was open.
+    """Recover an interrupted session, and return the recovery step. Return ``None`` if no session was open.
 
     Raise ``Busy`` if the harness that opened the session is still alive.
     """
@@ -80,7 +80,7 @@ def recover(project: Project) -> JsonObject | None:
 
 
 def _finalize(project: Project, found: JsonObject) -> str:
-    """Carry out the recorded finalization, or a replacement if the branch has moved."""
+    """Carry out the recorded finalization. If the branch has moved, carry out a replacement for it."""
     finalization = engine_finalization.Finalization.from_record(found["settlement"])
     if not engine_finalization.is_overtaken(project, finalization):
         finalized = engine_finalization.carry_out(project, found)
@@ -93,7 +93,7 @@ def _finalize(project: Project, found: JsonObject) -> str:
 
 
 def _recover_copy(project: Project) -> JsonObject | None:
-    """Recover a session that is recorded only in the project: keep its work, ignore its verdict."""
+    """Recover a session whose record exists only in the project: keep the session's work and ignore its verdict."""
     found = project.store.session_copy()
     if found is None:
         return None
@@ -114,7 +114,9 @@ def _recover_copy(project: Project) -> JsonObject | None:
 
 
 def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
-    """Return the session in an untrusted record, with the state on disk; ``None`` if they do not match."""
+    """Return the session in an untrusted record, combined with the state on disk. Return ``None`` if they do not
+    match.
+    """
     state = project.store.state()
     try:
         under_way = OpenSession.from_record(found)
@@ -147,7 +149,9 @@ def _session_in(project: Project, found: JsonObject) -> OpenSession | None:
 
 
 def _is_of_this_repository(project: Project, found: JsonObject) -> bool:
-    """Return True if the session's checkpoint is in this repository, not in an earlier one at the same path."""
+    """Return True if the session's checkpoint is in this repository, and not in an earlier repository at the same
+    path.
+    """
     try:
         commit = SessionCheckpoint.from_record(found.get("checkpoint") or {}).snapshot.commit
     except StateDamaged:
@@ -162,7 +166,10 @@ def _set_aside(project: Project) -> str:
 
 
 def interrupted(project: Project, reason: str, message: str | None = None) -> Result:
-    """Hand off the session that this process has open, after Ctrl-C or an error in the harness."""
+    """End the session that this process has open, after Ctrl-C or an error in the harness, and return its result.
+
+    The session's unfinished work is kept for the next session.
+    """
     project.store.clear_places()
     found = project.store.open_session()
     if found is None:
@@ -204,7 +211,7 @@ def _hand_off(project: Project, under_way: OpenSession, reason: str, message: st
 
 
 def _restore_state(project: Project, found: JsonObject) -> None:
-    """Restore the state files from before the session, because the agent may have changed them (C31)."""
+    """Restore the state files as they were before the session, because the agent may have changed them (C31)."""
     for path, value in (
         (project.layout.session_state, found.get("state")),
         (project.layout.baseline, found.get("baseline")),

@@ -1,4 +1,4 @@
-"""Sequence of sessions in one `harness run`, from recovery to the summary.
+"""Sequence of sessions in one `harness run`, from the recovery to the summary.
 
 Source: features.md sections M, N, AA; UAH-483, C29, C35, C40, C50.
 """
@@ -43,9 +43,9 @@ from agent_harness.verification.checkout import clear_leftovers
 
 
 def choose_agents(project: Project, specs: Sequence[str]) -> tuple[Agent, ...]:
-    """Return the agent of this run and its fallbacks; raise ``ToolMissing`` if none can be started.
+    """Return the agent of this run and its fallbacks. Raise ``ToolMissing`` if none of them can be started.
 
-    Raise also if the MCP servers in the settings cannot be passed to the agents.
+    Raise an error also if the MCP servers in the settings cannot be passed to the agents.
     """
     demand_programs(switched_on(project.config.tools.mcp_servers), project.root)
     agents = registry.resolve_all(specs, configured=project.config.agent, environ=os.environ, root=project.root)
@@ -61,12 +61,14 @@ class _Limits:
     feature_id: int | None
 
     def allow(self, results: Sequence[Result]) -> bool:
-        """Return True if one more session may start; sessions that the provider refused do not count."""
+        """Return True if one more session may start. Sessions that the provider refused do not count toward the
+        limit.
+        """
         return self.max_sessions is None or sum(r.reason != "rate_limited" for r in results) < self.max_sessions
 
 
 class Runs:
-    """Execution of one `harness run` on an opened project."""
+    """One `harness run` on an opened project."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -92,11 +94,11 @@ class Runs:
     ) -> JsonObject:
         """Run sessions one after the other until all features are proven, a limit is reached, or a person is needed.
 
-        ``max_sessions`` is ``None`` for no limit; sessions that the provider refused do not count. After a rejected
-        session, the run continues only with ``until_done``. ``feature_id`` selects a feature; the run ends when it is
-        proven. After a refusal by the provider, ``policy`` decides: another of ``agents`` takes over, the run waits
-        without the lock, or it ends. Raise ``Busy`` while the project is paused or handed off, and ``LimitInForce`` if
-        no session could start.
+        If ``max_sessions`` is ``None``, the number of sessions is not limited; sessions that the provider refused do
+        not count. After a rejected session, the run continues only with ``until_done``. ``feature_id`` selects a
+        feature; the run ends when this feature is proven. After a refusal by the provider, ``policy`` decides whether
+        another agent of ``agents`` takes over, the run waits without the lock, or the run ends. Raise ``Busy`` if the
+        project is paused or handed off, and ``LimitInForce`` if no session could start.
         """
         project = self._project
         project.require_initialised()
@@ -130,9 +132,9 @@ class Runs:
     def _stretch(
         self, dispatcher: Dispatcher, stop: interruption.Stop, results: list[Result], limits: "_Limits"
     ) -> JsonObject:
-        """Run sessions as long as an agent may be started.
+        """Run sessions as long as the provider allows an agent to start.
 
-        Raise ``LimitInForce`` between sessions when the provider allows no agent.
+        Raise ``LimitInForce`` between sessions if the provider allows no agent to start.
         """
         project, feature_id = self._project, limits.feature_id
         with locked(project):
@@ -153,9 +155,9 @@ class Runs:
         return _summary(project, results, recovered)
 
     def put_in_order(self, *, marks: bool = True) -> JsonObject | None:
-        """Prepare the project before the first session, under the lock; return what had to be recovered.
+        """Prepare the project before the first session, and return what had to be recovered. The caller holds the lock.
 
-        With ``marks=False``, features.json is not checked, because an interrupted merge is completed first.
+        With ``marks=False``, features.json is not checked, because an interrupted merge must be completed first.
         """
         project = self._project
         clear_leftovers(project.root)
@@ -190,7 +192,7 @@ class Runs:
         return selection.Choice(selection.chosen_feature(document, state, feature_id))
 
     def _ask_about_circle(self, state: SessionState) -> None:
-        """Store the question about a dependency cycle, unless another question stops the runs (E8)."""
+        """Store the question about a dependency cycle (E8), unless another question already stops the runs."""
         asked = questions.of_cycle(self._project.store.features())
         stored = state.question
         if asked is None or (stored and questions.stops(stored) and stored.kind != asked.kind):
@@ -247,7 +249,10 @@ class Runs:
             raise fault from error
 
     def _hand_off(self, reason: str, message: str | None = None) -> Result:
-        """Hand off the running session; if the hand-off fails, the next run recovers the session."""
+        """Stop the running session and keep its unfinished work for the next session.
+
+        If this fails, the next run recovers the session.
+        """
         try:
             return recover.interrupted(self._project, reason, message=message)
         except Exception as error:
@@ -268,8 +273,8 @@ class Runs:
         return True
 
     def _escalate(self, feature_id: int | None, result: Result | None = None) -> None:
-        """Store the question that a feature or the last session raises for the user, unless a question already stops
-        the runs.
+        """Store the question that a feature or the last session makes necessary, unless a question already stops the
+        runs.
         """
         project = self._project
         state = project.store.state()
@@ -280,9 +285,10 @@ class Runs:
 
 
 def _refuse_waiting(project: Project, feature_id: int | None) -> None:
-    """Raise the reason in the project's state why no session can start, such as a pending question.
+    """Raise an error if the project's state gives a reason why no session can start, such as a pending question.
 
-    This reason is more useful than the error that an agent cannot be started. Do nothing if a session needs recovery.
+    This error is more useful than an error about an agent that cannot be started. If a session needs recovery, do
+    nothing.
     """
     if project.store.open_session() is not None:
         return
@@ -300,7 +306,7 @@ def _refuse_waiting(project: Project, feature_id: int | None) -> None:
 
 
 def _as_fault(error: Exception) -> HarnessError:
-    """Return the error that ends a run after an agent was started, with the exit code of a failure."""
+    """Return the error that ends a run after an agent was started. Its exit code is never that of a refusal."""
     if not isinstance(error, HarnessError):
         told = " ".join(f"{type(error).__name__}: {error}".split())
         return HarnessError(f"Unexpected: {told}", hint="HARNESS_DEBUG=1 harness run shows where")
@@ -317,7 +323,7 @@ BUT_FOR_SKIPPED = "Complete except for skipped features. Options: [M]aintenance,
 
 
 def _summary(project: Project, results: Sequence[Result], recovered: JsonObject | None) -> JsonObject:
-    """Return the run's sessions, the project's progress and the pending question; also print the question."""
+    """Return the run's sessions, the project's progress and the pending question. The question is also printed."""
     passing, total = project.store.believed(project.store.features()).counts()
     last = results[-1] if results else None
     escalation.about_size(project)
@@ -349,7 +355,7 @@ def _skipped(document: FeatureList) -> list[JsonObject]:
 def _nothing_left(
     project: Project, choice: selection.Choice, results: Sequence[Result], recovered: JsonObject | None
 ) -> JsonObject:
-    """Return the run's result if no feature is eligible.
+    """Return the run's result if there is no eligible feature.
 
     Raise ``PersonNeeded`` or ``NothingEligible`` unless every feature is proven or skipped.
     """
@@ -385,7 +391,7 @@ def _nothing_left(
 
 
 def _final_check(project: Project, passing: int, total: int, recovered: JsonObject | None) -> JsonObject:
-    """Run the whole suite once more if a run starts with nothing left to do (UAH-483)."""
+    """Run the whole suite once more, because the run started with nothing left to do (UAH-483)."""
     head = project.git.head() or "HEAD"
     judge = Judge(project)
     facts = judge.suite(head)
@@ -406,7 +412,9 @@ def _final_check(project: Project, passing: int, total: int, recovered: JsonObje
 
 
 def _refused(project: Project, refusal: LimitInForce, results: Sequence[Result]) -> JsonObject:
-    """Return the summary of a run that a rate limit ended; before the first session, raise the refusal."""
+    """Return the summary of a run that ended because of a rate limit. If no session has run, raise the refusal
+    instead.
+    """
     if not results:
         raise refusal
     project.say(refusal.message)

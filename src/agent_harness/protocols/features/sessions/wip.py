@@ -1,4 +1,4 @@
-"""Hand-off of unfinished work: a local WIP commit keeps the work, and the next session continues it.
+"""End of a session with unfinished work: a local WIP commit keeps the work, and the next session continues from it.
 
 Source: features.md C07, C15, C16, C66; rows UAH-341..346, UAH-368.
 """
@@ -21,7 +21,7 @@ from agent_harness.protocols.features.verdict.judge import Unfinished
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """Texts about one reason why a session ended."""
+    """Texts that describe one reason why a session ended."""
 
     subject: str | None  # prefix of the WIP commit's subject; None: from the settings
     body: str
@@ -121,7 +121,7 @@ WORDINGS = {
 
 
 def recorded(reason: str) -> str:
-    """Return the termination reason as stored in records: one of ``lifecycle.REASONS``."""
+    """Return the termination reason in the form in which records store it: one of ``lifecycle.REASONS``."""
     return (WORDINGS[reason].recorded or reason) if reason in WORDINGS else reason
 
 
@@ -138,11 +138,11 @@ def handed_off(
     failure: str | None = None,
     message: str | None = None,
 ) -> Finalization:
-    """Return the finalization of a session that ends unfinished; unverified claims are discarded.
+    """Return the finalization of a session that ends with unfinished work. Unverified claims are discarded.
 
-    Without changes, nothing is committed, and the next session starts the feature from scratch (C66). ``unfinished`` is
-    ``None`` if the tests were not run. If the agent left a merge or rebase unfinished, the session is rolled back, and
-    the rescue ref keeps its work.
+    If the session changed nothing, nothing is committed, and the next session starts the feature from scratch (C66).
+    ``unfinished`` is ``None`` if the tests were not run. If the agent left a merge or rebase unfinished, the session is
+    rolled back, and a rescue ref keeps its work.
     """
     if waiting := accept.cannot_be_judged(project, under_way):
         return accept.rolled_back(project, under_way, waiting[1], used)
@@ -179,9 +179,10 @@ def handed_off(
 
 
 def overtaken(project: Project, under_way: OpenSession, finalization: Finalization) -> Finalization:
-    """Return the finalization of a session whose commit no longer fits the moved branch; a ref keeps the commit.
+    """Return the finalization of a session whose commit no longer fits, because the branch has moved. A ref keeps the
+    commit.
 
-    The agent's claim is removed from the work tree; its other files and a person's commits stay.
+    The agent's claim is removed from the work tree. The agent's other files and a person's commits stay.
     """
     commit = str(finalization.commit)
     wanted = f"refs/harness/unadopted/{under_way.session}"
@@ -223,7 +224,7 @@ def overtaken(project: Project, under_way: OpenSession, finalization: Finalizati
 
 
 def _take_back_claim(project: Project, commit: str) -> None:
-    """Restore the branch's features.json if the file still has the content of the commit that was not merged."""
+    """Restore the branch's features.json, if the file still has the content of the commit that was not merged."""
     theirs = project.git.show("HEAD", project.features_name)
     claimed = project.git.show(commit, project.features_name)
     try:
@@ -268,14 +269,14 @@ def _what_is_left(project: Project, under_way: OpenSession, reason: str) -> _Lef
 
 
 def _is_committed(project: Project, reason: str) -> bool:
-    """Return True if the settings want a WIP commit; otherwise changes stay in the work tree (UAH-171, UAH-219)."""
+    """Return True if the settings ask for a WIP commit. Otherwise, changes stay in the work tree (UAH-171, UAH-219)."""
     if reason == "timeout":
         return project.config.session.on_timeout.auto_commit
     return reason != "context_limit" or project.config.context.on_limit.auto_commit
 
 
 def what_became_of_it(project: Project, finalization: Finalization, reason: str) -> str:
-    """Return a phrase that says where the work of a handed-off session is."""
+    """Return a phrase that says where the unfinished work of a session is now."""
     if finalization.kind == "hand_off":
         return "its work is kept in a WIP commit"
     left = [path for path in repository.dirty_paths(project.git) if path != project.progress_name]
@@ -285,7 +286,7 @@ def what_became_of_it(project: Project, finalization: Finalization, reason: str)
 
 
 def _passes_without_trace(project: Project, under_way: OpenSession, reason: str) -> bool:
-    """Return True if the provider refused the session and the agent changed nothing."""
+    """Return True if the provider refused the session before the agent changed anything."""
     quiet = reason in WORDINGS and WORDINGS[reason].quiet
     unmoved = project.git.head() == under_way.checkpoint.snapshot.head
     return quiet and unmoved and not repository.dirty_paths(project.git)
@@ -342,9 +343,10 @@ def _left_traces(project: Project, under_way: OpenSession) -> bool:
 def _partial(
     project: Project, under_way: OpenSession, reason: str, left: _Left, unfinished: Unfinished | None
 ) -> JsonObject:
-    """Return the record of unfinished work for the next session, from the agent's entry, git and the tests.
+    """Return the record of unfinished work for the next session, built from the agent's progress entry, git and the
+    tests.
 
-    Earlier records fill gaps. ``left`` always lists the failing tests, if they were run.
+    Earlier records fill gaps. If the tests were run, the record always lists the failing tests.
     """
     entries = [e for e in progress.recent_entries(project.layout.progress) if e.session == under_way.session]
     told = entries[-1] if entries else None
@@ -366,7 +368,7 @@ def _partial(
 
 
 def _failing(feature: Feature, unfinished: Unfinished | None) -> list[str]:
-    """Return one or two lines about the test results of the unfinished work."""
+    """Return one or two lines about the test results of the unfinished work; no lines if the tests were not run."""
     if unfinished is None or unfinished == NOT_RUN:
         return []
     lines = [f"these tests worked before, and fail now: {_named(unfinished.red)}"] if unfinished.red else []
@@ -382,6 +384,6 @@ def _named(tests: Sequence[str], most: int = 5) -> str:
 
 
 def rest(project: Project, reason: str) -> None:
-    """Pause the project if the end of a session requires it, until `harness resume` (C28)."""
+    """Pause the project until `harness resume`, if the reason why a session ended requires a pause (C28)."""
     if reason == "overloaded":
         project.store.write_pause({"reason": "overloaded", "at": clock.timestamp()})

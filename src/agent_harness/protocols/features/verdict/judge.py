@@ -1,4 +1,4 @@
-"""Verification of a project's commits: runs the shared checks and turns their result into the terms of features.
+"""Verification of a project's commits: runs the checks that all protocols share and reports the result per feature.
 
 The interpreter, test runner and environment are resolved when the judge is created, before the agent starts. Source:
 features.md section O, C03, C22, C23, C54, C55, C61, C62.
@@ -50,7 +50,7 @@ from agent_harness.verification.verdict import (
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """Facts that verification found about an accepted candidate."""
+    """Facts that verification established about an accepted candidate."""
 
     passing: tuple[str, ...] = ()
     total: int = 0
@@ -63,7 +63,9 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """Decision on a session's work: accepted with its proof, or rejected with the reason and the output."""
+    """Decision on a session's work: accepted with its proof, or rejected with the reason and the output of the
+    checks.
+    """
 
     accepted: bool
     final: bool = False  # rolled back at once; otherwise the agent may repair it (C03)
@@ -85,21 +87,21 @@ class Ruling:
 
     @classmethod
     def unproven(cls, failure: str, *, code: str, output: str = "") -> "Ruling":
-        """Return a rejection that the agent may still fix in the same session."""
+        """Return a rejection that the agent can still fix in the same session."""
         return cls(accepted=False, code=code, failure=failure, output=output)
 
     def of(self, commit: str) -> "Ruling":
-        """Return the decision for another commit that has the same tree."""
+        """Return the same decision for another commit with the same tree."""
         return replace(self, commit=commit, line=self.line and replace(self.line, candidate=commit))
 
 
 Versions = tuple[ast.Module | None, ast.Module | None]
-"""Syntax trees of a file before and after the work; ``None`` if the file was missing or not parsable."""
+"""Syntax trees of a file before and after the work. ``None`` means that the file was missing or could not be parsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltAlready:
-    """Evidence from tests that a feature was already built before its session (``Judge.built_already``)."""
+    """Evidence from tests that a feature was built before its session started (``Judge.built_already``)."""
 
     passing: tuple[str, ...] = ()  # its tests, that pass now and passed on the code before the session
     placeholder_at: str | None = None  # the commit at which its test file of that time did not pass
@@ -111,14 +113,14 @@ class BuiltAlready:
 
     @property
     def problem(self) -> str | None:
-        """Reason why the feature does not count as built before the session; ``None`` if the evidence is complete."""
+        """Reason why the evidence does not show that the feature was built before the session; ``None`` if it does."""
         if self.hollow:
             return self.hollow
         return None if self.placeholder_at else "These tests failed on no known commit, not even as placeholders."
 
     @property
     def lines(self) -> list[str]:
-        """Lines that present the evidence to a person, with test ids."""
+        """Lines that show the evidence to a person, with test ids."""
         rows = []
         if self.placeholder_at:
             what = f"{_listed(self.placeholders)} failed" if self.placeholders else "the test file did not exist"
@@ -134,7 +136,7 @@ class BuiltAlready:
 
 
 def _fewer_assertions(versions: Mapping[str, Versions]) -> list[str]:
-    """Return one line for each test file that now has fewer assertions than before, with both numbers."""
+    """Return one line for each test file that has fewer assertions than before. The line states both numbers."""
     both = ((path, old, new) for path, (old, new) in versions.items() if old and new)
     counted = [(path, sources.assertions(old), sources.assertions(new)) for path, old, new in both]
     return [f"{path} had {old} assertions and has {new}." for path, old, new in counted if new < old]
@@ -159,7 +161,8 @@ FIXABLE = PROTECTED | {
     "link_leads_out",
     "test_emptied",
 }
-"""Finding codes that the agent may fix in the same session; other CRITICAL findings are rolled back at once (C03).
+"""Finding codes that the agent can still fix in the same session (C03). Work with another CRITICAL finding is rolled
+back.
 
 If the only finding is a change of protected files, a person is asked first.
 """
@@ -188,7 +191,7 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Unfinished:
-    """Result of the test suite on unfinished work that is handed off."""
+    """Result of the test suite on unfinished work that the next session will continue."""
 
     red: tuple[str, ...] = ()  # baseline tests that fail in it (C15)
     failing: tuple[str, ...] = ()  # tests of the feature itself
@@ -196,7 +199,7 @@ class Unfinished:
 
 
 class Judge:
-    """Verifier of one project's commits; created before the agent starts."""
+    """Verifier of one project's commits, which is created before the agent starts."""
 
     def __init__(self, project: Project) -> None:
         config = project.config
@@ -223,9 +226,10 @@ class Judge:
 
     @contextmanager
     def session(self, may_change: Iterable[str]) -> Iterator[None]:
-        """Record the installed packages before an agent starts, because its tests must run with these packages.
+        """Record the installed packages before an agent starts, because the agent's tests must run with these packages.
 
-        Packages that the agent changes stay unaccepted in later sessions, unless ``may_change`` allows the change.
+        Packages that the agent changes are not accepted in later sessions either, unless ``may_change`` allows the
+        change.
         """
         known = vars(self).get("_environment", self._resolved)
         self._environment = known.begun(self._record, begins=True)
@@ -233,7 +237,7 @@ class Judge:
         self.accept_installed(may_change)
 
     def accept_installed(self, may_change: Iterable[str]) -> None:
-        """Accept the currently installed packages, except unallowed changes by an agent."""
+        """Accept the packages that are installed now, except changes that an agent made without permission."""
         frees = released(may_change)
         self._record.end(self._environment.before, project=self._project.root, frees=frees)
 
@@ -258,7 +262,7 @@ class Judge:
 
     @contextmanager
     def tree(self, name: str = "all") -> Iterator[str]:
-        """Yield a commit of the current work tree, on a private ref that is deleted at the end of the block."""
+        """Yield a commit of the current work tree. The commit's private ref is deleted at the end of the block."""
         git, excluded = self._project.git, self._project.excluded
         commit, ref = repository.named_ref(
             git,
@@ -271,7 +275,9 @@ class Judge:
             git.update_ref(ref, None)
 
     def lint(self, commit: str) -> quality.Lint:
-        """Run the linter on a commit and return its findings; without a linter, the result states that problem."""
+        """Run the linter on a commit and return its findings. If no linter is configured, the result states this as its
+        problem.
+        """
         if not self._lint:
             return quality.Lint(problem="no linter is configured: quality.lint_command")
         with execution.place_for(self._project.git, commit, environment=self._environment) as space:
@@ -282,11 +288,11 @@ class Judge:
         return quality.lint_counts(run.output, run.exit_code or 0, str(self._environment.root))
 
     def still_failing(self, commit: str, ids: Iterable[str]) -> set[str]:
-        """Run the suite once more and return which of these tests fail again (C62)."""
+        """Run the suite once more and return those of the given tests that fail again (C62)."""
         return set(ids) - self.suite(commit).passing
 
     def unfinished(self, under_way: OpenSession) -> Unfinished:
-        """Run the suite on the commit that the unfinished work would become, and return the result (C15)."""
+        """Commit the unfinished work to a private ref, run the suite on this commit, and return the result (C15)."""
         known, file = under_way.baseline.passing, under_way.feature.test_path
         if not known and not file:
             return Unfinished()
@@ -298,7 +304,9 @@ class Judge:
         return Unfinished(red=tuple(sorted(known - facts.passing)), failing=tuple(own), passing=good)
 
     def report(self, feature: Feature) -> JsonObject:
-        """Run one feature's tests on a checkout of the work tree, for `harness verify`; change nothing."""
+        """Run one feature's tests on a copy of the work tree, for `harness verify`. Nothing in the project is
+        changed.
+        """
         project = self._project
         file = feature.test_file
         command = project.config.test_command(file)
@@ -330,7 +338,7 @@ class Judge:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def rule(self, under_way: OpenSession, candidate: str) -> Ruling:
-        """Verify the claim of the session's feature and return the decision; print each step as it ends."""
+        """Verify the claim about the session's feature and return the decision. Each step is printed when it ends."""
         verdict = self._verdict(under_way, candidate)
         ruling = self._ruling(under_way, verdict)
         codes = {finding.code for finding in verdict.reasons}
@@ -341,9 +349,9 @@ class Judge:
         return self._but_for_change(under_way, verdict, ruling) if codes <= ALLOWABLE else ruling
 
     def rule_again(self, under_way: OpenSession, candidate: str, asked: Question) -> tuple[Ruling, BuiltAlready | None]:
-        """Verify a kept candidate again; the change that ``asked`` is about is allowed, all other rules apply.
+        """Verify a kept candidate again. The change that ``asked`` is about is allowed; all other rules apply.
 
-        The whole suite runs in any case. For work that was already built, the evidence for this is returned too.
+        The whole suite always runs. For work that was built before, the evidence for this is returned too.
         """
         built = asked.kind == "built_already"
         verdict = self._verdict(under_way, candidate, may_change=asked.paths, may_be_green=built, whole=True)
@@ -353,9 +361,11 @@ class Judge:
         return ruling, shown if ruling.accepted else None
 
     def doubt(self, feature: Feature, commit: str) -> str | None:
-        """Return why a feature that somebody marked as passing is not proven at this commit, or ``None``.
+        """Return why a feature that somebody marked as passing is not proven at this commit. If it is proven, return
+        ``None``.
 
-        All changes since the last commit in which the feature was open are verified; without such a commit, none are.
+        All changes since the last commit in which the feature was open are verified. If there is no such commit,
+        nothing is verified.
         """
         name = self._project.features_name
         commits = self._project.git.text("log", "--format=%H", commit, "--", f":(literal){name}", check=False).split()
@@ -380,10 +390,10 @@ class Judge:
         return verdict.reasons[0].message if verdict.reasons else None
 
     def together(self, check: Mapping[str, Any], commit: str) -> Verdict:
-        """Run the whole suite on a combination of proven features and return the verdict; ``check`` comes from the
+        """Run the whole suite on a combination of proven features, and return the verdict. ``check`` comes from the
         port.
 
-        Each feature's own proof and mutants were checked before.
+        The proof and the mutants of each single feature were checked before.
         """
         config = self._project.config
         return judge.judge(
@@ -413,7 +423,7 @@ class Judge:
         )
 
     def _is_open(self, feature_id: int, commit: str) -> bool:
-        """Return True if features.json of this commit has the feature without a passing mark."""
+        """Return True if features.json at this commit contains the feature and does not mark the feature as passing."""
         try:
             listed = jsontext.loads(self._project.git.show(commit, self._project.features_name) or b"")
             found = FeatureList(listed).by_id(feature_id)
@@ -525,9 +535,10 @@ class Judge:
         )
 
     def _but_for_change(self, under_way: OpenSession, verdict: Verdict, ruling: Ruling) -> Ruling:
-        """Return the decision on work that changes protected files: a question if everything else passes.
+        """Return the decision on work that changes protected files. If everything else passes, the decision is a
+        question.
 
-        If the agent has to fix other findings too, it is told about all of them, and no person is asked yet.
+        If the agent has to fix other findings too, the agent is told about all findings, and no person is asked yet.
         """
         paths = sorted({path for each in verdict.reasons for path in released_by(each)})
         self._project.say(f"Verifying again with changes to these files allowed: {', '.join(paths)}")
@@ -568,20 +579,24 @@ class Judge:
         )
 
     def _two_versions(self, under_way: OpenSession, candidate: str, path: str) -> Versions:
-        """Return a test file's syntax trees before the session and in the candidate; None if the file is not Python."""
+        """Return a test file's syntax trees before the session and in the candidate. The tree of a non-Python file is
+        None.
+        """
         return self._tree_of(under_way.base.snapshot.head, path), self._tree_of(candidate, path)
 
     def _tree_of(self, commit: str | None, path: str) -> ast.Module | None:
         return sources.parse(self._project.git.show(commit, path)) if commit and path.endswith(".py") else None
 
     def _asserts_nothing(self, candidate: str, node: str) -> bool:
-        """Return True if no test in this file, or under this test id, could fail."""
+        """Return True if no test in this file, or none under this test id, is able to fail."""
         path, _, name = node.partition("::")
         tree = self._tree_of(candidate, path)
         return tree is not None and sources.asserts_nothing(tree, name or None)
 
     def _with_older_versions(self, under_way: OpenSession, verdict: Verdict, paths: Iterable[str]) -> str:
-        """Return the suite's result with the old versions of changed files, which shows why the files were changed."""
+        """Return the suite's output when the changed files have their old content, which shows why they were
+        changed.
+        """
         run = execution.run_tests(
             self._project.git,
             verdict.candidate,
@@ -598,10 +613,11 @@ class Judge:
         return "With these files as they were, every known test passes, too."
 
     def built_already(self, feature: Feature, verdict: Verdict, before: str | None) -> BuiltAlready:
-        """Return the evidence that a feature whose tests pass was already built before the commit ``before``.
+        """Return the evidence that a feature whose tests pass was built before the commit ``before``.
 
-        The feature's test file at that commit (or when planned) did not pass, so it was a placeholder. Better evidence:
-        the current tests fail on the code from when the feature was planned.
+        The feature's test file at that commit (or when the feature was planned) must not have passed, so that it was
+        only a placeholder. Better evidence is that the current tests fail on the code from when the feature was
+        planned.
         """
         report = verdict.proof.report if verdict.proof else None
         passing = tuple(sorted(report.passing)) if report else ()
@@ -633,19 +649,19 @@ class Judge:
         return replace(found, red_at=planned, red=red) if red and run.report else found
 
     def _product_changes(self, feature: Feature, verdict: Verdict) -> tuple[str, ...]:
-        """Return the paths that the candidate changes, without tests, features.json and the progress log."""
+        """Return the paths that the candidate changes, apart from tests, features.json and the progress log."""
         ours = {self._project.features_name, self._project.progress_name}
         paths = [change.path for change in self._project.git.changed_paths(verdict.base, verdict.candidate)]
         return tuple(p for p in paths if p not in ours and not is_test_file(p) and not belongs(p, [feature.test_file]))
 
     def _planned(self, feature: Feature, commit: str) -> str | None:
-        """Return the first commit in this commit's history that added the feature's test file, or None."""
+        """Return the first commit that added the feature's test file in the history of ``commit``, or None."""
         words = ("log", "--diff-filter=A", "--format=%H", commit, "--", f":(literal){feature.test_path}")
         added = self._project.git.text(*words, check=False).split()
         return added[-1] if added else None
 
     def own_tests(self, feature: Feature, commit: str) -> Run | None:
-        """Run the feature's own tests on one commit; return ``None`` if the commit has no such test file."""
+        """Run the feature's own tests on one commit. Return ``None`` if the commit does not contain the test file."""
         git = self._project.git
         if git.show(commit, feature.test_path) is None and not git.text("ls-tree", commit, "--", feature.test_path):
             return None
@@ -653,9 +669,9 @@ class Judge:
         return execution.run_tests(git, commit, command, environment=self._environment, timeout_seconds=self._seconds)
 
     def _keep(self, verdict: Verdict) -> dict[str, str]:
-        """Save the output of each failed step, and of the feature's own tests in any case.
+        """Save the output of each failed step and, regardless of its result, of the feature's own tests.
 
-        Return the output files by step, as paths relative to the project.
+        Return the path of the output file of each step, relative to the project.
         """
         folder, kept = self._project.layout.verdicts, dict[str, str]()
         for each in verdict.steps:
@@ -677,7 +693,7 @@ class Judge:
         return kept
 
     def _line(self, under_way: OpenSession, verdict: Verdict, kept: Mapping[str, str]) -> ClaimVerdict:
-        """Return the verdict as a ledger line, without the session's facts."""
+        """Return the verdict as a line for the ledger, without the facts about the session."""
         codes = [finding.code for finding in verdict.reasons or verdict.findings]
         if verdict.accepted and verdict.proof is None and under_way.feature_id is not None:
             codes.append("no_proof_run")  # a person looks at it, or the settings let the agent's own run count
@@ -702,12 +718,12 @@ class Judge:
         )
 
     def _grade(self, verdict: Verdict) -> Grade:
-        """Return the grade of an accepted feature: proven, unless a person set ``requires_red`` to false."""
+        """Return the grade of an accepted feature: proven, unless a person has set ``requires_red`` to false."""
         return grade_of_verdict(verdict, trusted=self._project.config.verification.trust == FAST, needs_change=False)
 
     def _lint_of(self, verdict: Verdict) -> tuple[quality.Lint | None, Mapping[str, int]]:
-        """Return the candidate's lint findings, and by kind the number of findings that the base commit did not
-        have.
+        """Return the candidate's lint findings, and the number of new findings of each kind, compared with the base
+        commit.
         """
         run = verdict.lint
         if run is None or verdict.found("lint_unavailable"):
@@ -757,19 +773,19 @@ class Judge:
                 self._project.say(f"Warning: {message}")
 
     def _broken(self, under_way: OpenSession, regressions: Iterable[str]) -> tuple[int, ...]:
-        """Return the ids of the features whose test file contains a broken test."""
+        """Return the ids of the features whose test file contains one of the broken tests."""
         files = {i.split("::", 1)[0] for i in regressions}
         found = under_way.features.features
         return tuple(f.id for f in found if f.test_path in files)
 
 
 def _warned(verdict: Verdict) -> list[str]:
-    """Return the warnings about a candidate, except those about protected files."""
+    """Return the messages of findings that do not cause a rejection. Findings about protected files are omitted."""
     return [f.message for f in verdict.findings if f.code not in PROTECTED and f.severity != "WARN"]
 
 
 def item_of(under_way: OpenSession) -> str:
-    """Return the name of the session's item in the ledger: the feature id or "cleanup"."""
+    """Return the name under which the ledger lists the session's item: the feature id or "cleanup"."""
     return "cleanup" if under_way.feature_id is None else str(under_way.feature_id)
 
 
@@ -789,7 +805,7 @@ def _step(judged: JudgedStep, log: str | None) -> VerdictStep:
 
 
 class _Steps:
-    """Progress output of verification: one line per finished step (UAH-046)."""
+    """Progress output of verification, with one line per finished step (UAH-046)."""
 
     def __init__(self, project: Project, test_file: str, known: frozenset[str], began: Callable[[str], None]) -> None:
         self._say = project.say

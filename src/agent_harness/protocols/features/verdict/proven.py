@@ -1,11 +1,12 @@
-"""Record of the features that the harness itself has accepted; only these count as proven, whatever features.json says.
+"""Record of the features that the harness itself has accepted. Only these features count as proven.
 
-``proven.json``, outside the project, lists these features and the commit that contains them. A feature marked as
-passing may be missing from the list because somebody edited the file, or because the project was moved or copied. Such
-a feature is trusted only after the suite has run at HEAD and its own tests have passed. If sessions have run here
-before, all changes since the feature was open are also verified like a session's work.
+``proven.json``, outside the project, lists these features and the commit that contains their work. A feature that
+features.json marks as passing may be missing from the list because somebody edited features.json, or because the
+project was moved or copied. Such a feature is trusted only after the suite has run at HEAD and its own tests have
+passed. If sessions have run in this project before, all changes since the feature was open are also verified in the
+same way as a session's work.
 
-An agent may only change ``last_updated``, and ``passes`` from false to true; any other change is a violation. Source:
+An agent may only change ``last_updated``, and ``passes`` from false to true. Any other change is a violation. Source:
 features.md C14, C21, C31, UAH-110..112, UAH-301..303, UAH-489.
 """
 
@@ -23,7 +24,7 @@ from agent_harness.session import ledger
 
 
 def check(project: Project, facts: Suite | None = None) -> None:
-    """Raise if a feature is marked as passing that was never accepted and whose tests do not pass.
+    """Raise an error if a feature is marked as passing but was never accepted, and its tests do not pass.
 
     The error is ``Escalated`` (E9), or ``PreflightFailed`` if these tests are in the baseline and were broken later.
     """
@@ -46,7 +47,7 @@ def check(project: Project, facts: Suite | None = None) -> None:
 
 
 def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
-    """Raise ``Escalated`` if a feature marked without a session does not pass the whole verification."""
+    """Raise ``Escalated`` if a feature that was marked outside a session does not pass the whole verification."""
     judge = Judge(project)
     for feature_id in feature_ids:
         feature = project.store.features().by_id(feature_id)
@@ -61,7 +62,7 @@ def _judge_marks(project: Project, feature_ids: list[int], head: str) -> None:
 
 
 def _accepted(project: Project, head: str | None) -> set[int]:
-    """Return the features in proven.json, if HEAD contains the commit at which they were accepted; otherwise none."""
+    """Return the features in proven.json if HEAD contains the commit that proven.json names, otherwise none."""
     found = project.store.proven()
     commit, listed = found.get("commit"), found.get("features")
     if head is None or not isinstance(commit, str) or not isinstance(listed, list):
@@ -71,14 +72,14 @@ def _accepted(project: Project, head: str | None) -> set[int]:
 
 
 def vouch(project: Project, feature_id: int, *, proven: bool) -> None:
-    """Record a person's decision that a feature counts as accepted from now on, or no longer does."""
+    """Record a person's decision that a feature counts as accepted from now on, or no longer counts."""
     head = project.git.head()
     others = _accepted(project, head) - {feature_id}
     project.store.write_proven({"commit": head, "features": sorted(others | ({feature_id} if proven else set()))})
 
 
 def require(project: Project, facts: Suite) -> None:
-    """Raise ``Escalated`` unless every feature marked as passing has passing tests and the whole baseline passes.
+    """Raise ``Escalated`` unless the whole baseline passes and every feature marked as passing has passing tests.
 
     Failing tests of open features do not count.
     """
@@ -98,9 +99,9 @@ def require(project: Project, facts: Suite) -> None:
 
 
 def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[str]) -> list[str]:
-    """Return the lost baseline tests if they explain every failure and open features remain; otherwise an empty list.
+    """Return the baseline tests that no longer pass, if they explain every failure and a feature is still open.
 
-    If all features are marked as passing, a person decides what is wrong (E9).
+    Otherwise, return an empty list. If all features are marked as passing, a person decides what is wrong (E9).
     """
     known = project.store.baseline().passing
     lost = known - facts.passing
@@ -110,7 +111,7 @@ def _were_known(project: Project, facts: Suite, failing: set[str], empty: list[s
 
 
 def _refuse(project: Project, facts: Suite, marked: Mapping[int, str], *, failing: set[str], empty: list[int]) -> None:
-    """Store the question and raise ``Escalated`` if the suite contradicts a feature's passing mark (E9)."""
+    """Store the question and raise ``Escalated`` if the suite's result contradicts a feature's passing mark (E9)."""
     if not (facts.problem or failing or empty):
         return
     passing, total = project.store.features().counts()
@@ -143,7 +144,7 @@ def _marked(document: FeatureList) -> dict[int, str]:
 
 
 def belongs(node: str, test_file: str) -> bool:
-    """Return True if a test id belongs to this test file, which may have a ``::node`` suffix."""
+    """Return True if a test id belongs to the given test file, which may have a ``::node`` suffix."""
     return node == test_file or node.startswith((f"{test_file}::", f"{test_file}[", f"{test_file}/"))
 
 
@@ -159,14 +160,14 @@ _FREE_MEMBERS = frozenset({"features", "last_updated"})
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimedChanges:
-    """Features newly marked as passing, in file order, and every forbidden change, one line each."""
+    """Features newly marked as passing, in the order of the file, and one line for every forbidden change."""
 
     claims: tuple[int, ...] = ()
     violations: tuple[str, ...] = ()
 
 
 def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedChanges:
-    """Return the changes between the earlier features.json and the agent's; ``None`` means the agent's is
+    """Return the changes that the agent made to features.json. If ``after`` is ``None``, the agent's file is
     unreadable.
     """
     if after is None:
@@ -196,7 +197,7 @@ def compare_claims(before: FeatureList, after: FeatureList | None) -> ClaimedCha
 
 
 def _by_id(document: FeatureList) -> dict[object, Feature]:
-    """Return the features by id; an id may have any type."""
+    """Return the features by id. An id may be a value of any type."""
     found: dict[object, Feature] = {}
     for feature in document.features:
         key = feature.record.get("id")

@@ -33,7 +33,9 @@ class Lint:
         return self.errors + self.warnings
 
     def introduced_since(self, before: "Lint") -> dict[str, int]:
-        """Return, by kind, how many findings there are beyond those in ``before``; moved findings are not new."""
+        """Return, by kind, how many findings there are in addition to those in ``before``. A moved finding is not
+        counted.
+        """
         now, then = (each.kinds or {LINES: each.total} for each in (self, before))
         return {kind: count - then.get(kind, 0) for kind, count in now.items() if count > then.get(kind, 0)}
 
@@ -57,9 +59,9 @@ _SUM = re.compile(r"(?:Found (\d+) errors?(?:\.| in )|\W*(\d+) problems?\b)")
 def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
     """Return lint findings by code and file, from the output of ruff, flake8, pylint, mypy, eslint or rustc.
 
-    W codes are warnings. If the total printed by the linter exceeds the parsed findings, the rest has the kind
-    ``OTHER``. If a failing linter's output is not recognised, each printed line counts as an error, at least one.
-    Absolute file names become relative to ``root``.
+    W codes are warnings. If the linter prints a higher total than the number of parsed findings, the rest has the kind
+    ``OTHER``. If the linter fails and its output is not recognised, each printed line counts as an error. In this case,
+    there is at least one error. Absolute file names become relative to ``root``.
     """
     lines, kinds, files, soft = output.splitlines(), Counter[str](), Counter[str](), 0
     for kind, warns, file in _findings(lines):
@@ -75,7 +77,7 @@ def lint_counts(output: str, exit_code: int, root: str = "") -> Lint:
 
 
 def _findings(lines: Iterable[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the kind of each lint finding, True for a warning, and its file."""
+    """Yield the kind of each lint finding, True if the finding is a warning, and the file."""
     title = ""
     for line in lines:
         if _PLACE.match(line):
@@ -99,7 +101,7 @@ def _kind(found: re.Match[str]) -> tuple[str, bool]:
 
 
 def large_files(sizes: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return the files above 80 % of the line limit, largest first (C36)."""
+    """Return the files that exceed 80 % of the line limit, largest first (C36)."""
     found = [{"path": path, "lines": row["lines"]} for path, row in sizes.items() if row["lines"] > 0.8 * max_lines]
     return sorted(found, key=lambda row: (-row["lines"], row["path"]))
 
@@ -110,7 +112,7 @@ def next_cleanup(completed: int, interval: int) -> int:
 
 
 def file_sizes(git: Git, commit: str, session: int, before: Mapping[str, Any], test_files: Iterable[str]) -> JsonObject:
-    """Return the line count of every source file in a commit, with the session that added the file (UAH-132)."""
+    """Return the number of lines of every source file in a commit, with the session that added the file (UAH-132)."""
     found = before.get("files")
     known: JsonObject = found if isinstance(found, dict) else {}
     tests = {t.split("::", 1)[0] for t in test_files}
@@ -130,9 +132,10 @@ GROWS_FAST = 50  # lines from one accepted session to the next
 
 
 def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) -> list[JsonObject]:
-    """Return each file that is too large or grows fast: ``path``, ``lines``, ``grown``, ``sessions``, ``message``.
+    """Return each file that is too large or grows fast, with ``path``, ``lines``, ``grown``, ``sessions`` and
+    ``message``.
 
-    ``grown`` is the number of lines added since the last accepted session, ``sessions`` sessions ago.
+    ``grown`` is the number of lines added since the last accepted session, which was ``sessions`` sessions ago.
     """
     found: list[JsonObject] = []
     old, since = before.get("files") or {}, before.get("session")
@@ -150,5 +153,7 @@ def alerts(sizes: Mapping[str, Any], before: Mapping[str, Any], max_lines: int) 
 
 
 def excess_lines(sizes: Mapping[str, Any], max_lines: int) -> int:
-    """Return the total number of lines above the limit over all files; splitting a file reduces it."""
+    """Return the number of lines above the limit, added up over all files. Splitting a large file reduces this
+    number.
+    """
     return sum(max(0, row["lines"] - max_lines) for row in sizes.values())

@@ -1,10 +1,11 @@
-"""Cleanup session, which works on no feature. Either all of its work is kept, or all is rolled back.
+"""Cleanup session, which does not work on a feature. Either all of its work is kept, or all is rolled back.
 
-accepted       the suite passes and no feature is marked: pushed, file sizes and lint measured, coding next
-rejected       rolled back; coding next, and no cleanup before the next multiple of the interval
-ended early    rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
+accepted       the suite passes and no feature is marked: the work is pushed, file sizes and lint are measured
+rejected       the work is rolled back; no cleanup follows before the next multiple of the interval
+ended early    the work is rolled back into a rescue ref (Ctrl-C, time, context, crash); the next run cleans up again
 
-A cleanup never counts against a feature. Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
+After an accepted or rejected cleanup, the next session is a coding session. A cleanup never counts against a feature.
+Source: features.md UAH-055, UAH-241, UAH-321..327, C35, C36, C47.
 """
 
 from dataclasses import replace
@@ -28,7 +29,7 @@ MESSAGE = "Clean up"
 
 
 def ask_for(project: Project) -> None:
-    """Make the next session a cleanup, for `harness cleanup`; raise ``Refused`` while a feature is unfinished."""
+    """Make the next session a cleanup, for `harness cleanup`. Raise ``Refused`` if a feature is unfinished."""
     state = project.store.state()
     if state.next_prompt == "continuation":
         raise Refused(
@@ -45,7 +46,7 @@ class CleanupWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        """Session policy for cleanups."""
+        """Session policy that applies to cleanups."""
         return POLICIES["cleanup"]
 
     def _opening(self) -> str:
@@ -55,7 +56,9 @@ class CleanupWork(SessionWork):
         raise AssertionError("a cleanup session has no fix rounds")
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling:
-        """Return the decision on the cleanup, based on the test suite; a cleanup must not mark a feature as passing."""
+        """Return the decision on the cleanup, based on the test suite. A cleanup that marks a feature as passing is
+        rejected.
+        """
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -73,7 +76,9 @@ class CleanupWork(SessionWork):
         return self._on_record(ruled, ())
 
     def _worse(self, ruled: Ruling) -> str:
-        """Return a message if lint or large files got worse in the cleanup, otherwise an empty text (UAH-324)."""
+        """Return a message if the cleanup made the lint result or large files worse, otherwise an empty string
+        (UAH-324).
+        """
         project, base = self._project, self._under_way.base.snapshot.head
         lint, most = ruled.proof.lint, project.config.quality.max_file_lines
         if base is None:
@@ -119,7 +124,7 @@ class CleanupWork(SessionWork):
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str, judge: Judge) -> str:
-    """Return the cleanup prompt, which lists the project's current problems."""
+    """Return the cleanup prompt, which contains a list of the project's current problems."""
     head = project.git.head() or "HEAD"
     return prompts.render(
         "cleanup",
@@ -157,8 +162,9 @@ def _issues(project: Project, judge: Judge, commit: str) -> str:
 
 
 def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, used: usage.Totals) -> Finalization:
-    """Return the finalization that merges the cleanup, with new file sizes and lint; coding is next (UAH-325,
-    UAH-326).
+    """Return the finalization that merges the cleanup and records new file sizes and lint results (UAH-325, UAH-326).
+
+    The next session is a coding session.
     """
     rollback_point = under_way.checkpoint.snapshot
     commits = [found.sha for found in project.git.commits_between(rollback_point.head, ruling.commit)]
@@ -181,14 +187,14 @@ def accepted_cleanup(project: Project, under_way: OpenSession, ruling: Ruling, u
 
 
 def rejected_cleanup(project: Project, under_way: OpenSession, failure: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back the whole cleanup; coding is next."""
+    """Return the finalization that rolls back the whole cleanup. The next session is a coding session."""
     summary: JsonObject = {"completed": "nothing", "commits": [], "status": "failed, rolled back"}
     state = _state(under_way, "failed", failure, summary)
     return _back(project, under_way, _plain(project, under_way, used, "complete", state), failure)
 
 
 def ended_early(project: Project, under_way: OpenSession, reason: str, used: usage.Totals) -> Finalization:
-    """Return the finalization that rolls back an interrupted cleanup into a rescue ref.
+    """Return the finalization that rolls back an interrupted cleanup and keeps its work in a rescue ref.
 
     After a pause or an error, the cleanup is still due.
     """
@@ -221,7 +227,7 @@ def _back(project: Project, under_way: OpenSession, finalization: Finalization, 
 
 
 def _state(under_way: OpenSession, status: str, failure: str | None, summary: JsonObject) -> SessionState:
-    """Return the session state after a cleanup, without changes to the features' counters (C35)."""
+    """Return the session state after a cleanup. The features' counters do not change (C35)."""
     return under_way.state.but(
         last_session=under_way.session,
         status=status,

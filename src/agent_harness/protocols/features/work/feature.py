@@ -1,6 +1,6 @@
-"""Session on one feature: its claim is accepted, returned to the agent, rejected, or handed off.
+"""Session on one feature: the agent's claim is accepted, returned to the agent, or rejected, or the session ends early.
 
-A claim is verified as a commit. After failed verification, the agent may fix the work in a few more rounds. The session
+A claim is verified as a commit. After failed verification, the agent may fix its work in a few more rounds. The session
 ends with one finalization (``accept.py``, ``wip.py``). Source: features.md sections K, M, N, O, Q, R, V, C03, C14, C20.
 """
 
@@ -38,7 +38,7 @@ class FeatureWork(SessionWork):
 
     @property
     def policy(self) -> Policy:
-        """Session policy for features, with the number of fix rounds from the settings."""
+        """Session policy that applies to features, with the number of fix rounds from the settings."""
         rounds = self._project.config.verification.fix_rounds
         return replace(POLICIES["feature"], fix_rounds=rounds)
 
@@ -57,11 +57,14 @@ class FeatureWork(SessionWork):
         )
 
     def _failure(self, ruling: Ruling) -> str:
-        """Return the failure of the latest claim; if the agent does not claim again, that failure still applies."""
+        """Return the failure of the latest claim. If the agent does not claim again, this failure still applies."""
         return self._refused.failure if self._refused and not ruling.final else ruling.failure
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Ruling | None:
-        """Return the decision on the feature that the agent marked; ``None`` if it marked none in its first turn."""
+        """Return the decision on the feature that the agent marked as passing.
+
+        Return ``None`` if the agent did not mark the feature in its first turn.
+        """
         changes = self._changes()
         if broken := self._broken_rule(changes):
             return broken
@@ -86,7 +89,7 @@ class FeatureWork(SessionWork):
         return Ruling.unproven("The agent did not claim the feature again.", code="no_claim")
 
     def _is_shown(self, so_far: TurnSoFar) -> bool:
-        """Return True if the agent has shown its test evidence, or no evidence is required for this feature."""
+        """Return True if the agent has shown its test evidence, or if this feature requires no evidence."""
         needed = self._project.config.verification.require_evidence
         feature = self._under_way.feature
         has_own_tests = bool(feature.test_file) and feature.verification_type != "manual"
@@ -128,8 +131,9 @@ class FeatureWork(SessionWork):
         return ruling
 
     def _reviewed(self, ruling: Ruling, so_far: TurnSoFar) -> Ruling:
-        """Return the decision unchanged, or a refusal with the objections of the review agent (``review:`` in the
-        settings).
+        """Return the decision unchanged, or a refusal that contains the objections of the review agent.
+
+        ``review:`` in the settings selects the review agent.
         """
         if not ruling.accepted or ruling.of("") == self._without_objection:
             return ruling
@@ -194,9 +198,9 @@ class FeatureWork(SessionWork):
         return self._result("complete", "complete", told, finalization, finalized, exit_code=published.exit_code)
 
     def rejected(self, ruling: Ruling, ending: Ending | None) -> Result:
-        """Roll the session back; if a person may allow its candidate, keep the candidate and ask the person.
+        """Roll the session back. If a person can allow its candidate, keep the candidate and ask the person.
 
-        This also applies to a candidate that the agent could not fix and did not claim again.
+        The same applies to a candidate that the agent could not fix and did not claim again.
         """
         last = self._refused if ruling.question is None and ruling.code == "no_claim" and self._refused else ruling
         return super().rejected(ruling, ending) if last.question is None else self._kept(last, last.question)
@@ -215,10 +219,10 @@ class FeatureWork(SessionWork):
         return replace(result, asked=asked.kind)
 
     def unfinished(self, ending: Ending) -> Result:
-        """Hand the session off; a claim without required evidence is ignored.
+        """End the session and keep its unfinished work. A claim without the required evidence is ignored.
 
-        If the last claim was refused for changes to protected files and the agent is cut off before fixing them, the
-        work is rolled back. Otherwise the next session would start from checks that nobody has accepted.
+        If the last claim was refused for changes to protected files and the agent is stopped before it can fix them,
+        the work is rolled back. Otherwise, the next session would start from checks that nobody has accepted.
         """
         if self._refused and self._refused.bent and ending.reason in JUDGED_WHEN_CUT_OFF:
             return self.rejected(self._refused, ending)
@@ -281,7 +285,7 @@ FEEDBACK_CHARACTERS = 6000
 
 
 def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -> str:
-    """Return the coding or continuation prompt, with the orientation summary."""
+    """Return the coding or continuation prompt, which contains the orientation summary."""
     values = _places(project, under_way)
     text = prompts.render(
         under_way.prompt_type,
@@ -302,8 +306,9 @@ def opening_prompt(project: Project, under_way: OpenSession, orientation: str) -
 
 
 def _sanity(project: Project, under_way: OpenSession) -> str:
-    """Return the quick checks for the prompt, as commands that exit with 0 if nothing is broken (UAH-154, UAH-156..158,
-    C23).
+    """Return the quick checks for the prompt (UAH-154, UAH-156..158, C23).
+
+    These are commands that exit with 0 if nothing is broken.
     """
     sanity = project.config.testing.sanity
     named = dict.fromkeys(c for c in (sanity.type_check, sanity.health, *_sanity_tests(project, under_way)) if c)
@@ -317,10 +322,10 @@ cd {root} && {commands}
 
 
 def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
-    """Return the commands that run the known passing tests: those in the settings, otherwise the whole suite.
+    """Return the commands that run the tests known to pass: those in the settings, otherwise the whole suite.
 
-    Tests of open features are excluded by a script that the prompt mentions, since a prompt must not list other
-    features (C57). Without passing tests, the result is empty.
+    The prompt must not list other features (C57). A script that the prompt mentions therefore excludes the tests of
+    open features. If no tests pass, the result is empty.
     """
     testing, config, root = project.config.testing, project.config, project.root
     own = [getattr(testing, name) for name in ("unit", "e2e") if config.origin(f"testing.{name}") != "default"]
@@ -345,13 +350,15 @@ def _sanity_tests(project: Project, under_way: OpenSession) -> list[str]:
 
 
 def _holds(path: str, files: Iterable[str]) -> bool:
-    """Return True if one of the files is at or below the path; the empty path contains every file."""
+    """Return True if one of the files is the path itself or is below the path. The empty path contains every file."""
     folder = path.strip("/").removeprefix("./").removesuffix("/.")
     return any(folder in ("", ".", file) or file.startswith(f"{folder}/") for file in files)
 
 
 def fix_prompt(project: Project, under_way: OpenSession, *, failure: str, output: str, fix_round: int) -> str:
-    """Return the prompt of the next fix round, with the reason for the rejection and the output (C03 a)."""
+    """Return the prompt of the next fix round, with the reason for the rejection and the output of the checks (C03
+    a).
+    """
     return prompts.render(
         "fix",
         {

@@ -1,8 +1,8 @@
-"""Acceptance of a candidate that was kept for a person's answer, after it is verified again without an agent.
+"""Acceptance of a candidate that was kept for a person's answer. The candidate is verified again without an agent.
 
-fold      the candidate's changes are applied on top of the work accepted since, as git objects
-judge     this commit is verified by all rules, except what the person allows
-settle    the result is recorded as a session with its own number, so that a crash can repeat it
+fold      applies the candidate's changes, as git objects, on top of the work accepted since then
+judge     verifies the resulting commit by all rules, except what the person allows
+settle    records the result as a session with its own number, so that it can be repeated after a crash
 
 Until the last step, no file or branch has changed, and the question stays open. Source: features.md section T, C03,
 C54.
@@ -29,10 +29,11 @@ from agent_harness.session.ledger import ClaimVerdict
 
 
 def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = False) -> Result:
-    """Accept the kept candidate of this question if it passes; otherwise raise ``VerificationFailed``.
+    """Accept the candidate that this question is about if the candidate passes, otherwise raise ``VerificationFailed``.
 
-    With ``unattended``, for work that was already built, older code must fail the tests, and the session may have
-    changed only tests. Raise ``Refused`` if the project is not ready. The question stays until the work is accepted.
+    ``unattended`` is for work that was built before. In addition, the tests must then fail on older code, and the
+    session may have changed only tests. Raise ``Refused`` if the project is not ready. The question stays until the
+    work is accepted.
     """
     commit, feature = _ready(project, asked)
     taken = _folded(project, asked, feature, commit)
@@ -53,7 +54,7 @@ def take(project: Project, judge: Judge, asked: Question, *, unattended: bool = 
 
 
 def _line(asked: Question, under_way: OpenSession, ruling: Ruling, *, by_person: bool) -> ClaimVerdict:
-    """Return the ledger line about the new verdict, which refers to the verdict behind the question."""
+    """Return the ledger line about the new verdict. The line refers to the verdict that led to the question."""
     about = records.number(asked.record.get("verdict")) or None
     found = ruling.line or ClaimVerdict(item=str(asked.feature_id), verdict=ledger.REJECTED)
     by, word = "person" if by_person else None, WORDS.get(asked.kind, asked.kind)
@@ -93,7 +94,7 @@ def _ready(project: Project, asked: Question) -> tuple[str, Feature]:
 
 
 def _opened(project: Project, feature: Feature) -> OpenSession:
-    """Return a new session without an agent, starting from the current accepted state."""
+    """Return a new session without an agent, which starts from the currently accepted state."""
     number = project.store.next_session()
     checkpoint = checkpoints.create(project, number, feature.id, "kept_candidate")
     return OpenSession(
@@ -117,7 +118,9 @@ def _opened(project: Project, feature: Feature) -> OpenSession:
 
 
 def _folded(project: Project, asked: Question, feature: Feature, commit: str) -> str:
-    """Return a commit of the candidate's changes on top of HEAD, or the candidate itself if it is based on HEAD."""
+    """Return a commit with the candidate's changes on top of HEAD. If the candidate is based on HEAD, return the
+    candidate.
+    """
     git = project.git
     head = str(git.head())
     fork = git.text("merge-base", head, commit, check=False)
@@ -136,7 +139,7 @@ def _folded(project: Project, asked: Question, feature: Feature, commit: str) ->
 
 
 def _merged(project: Project, asked: Question, head: str, fork: str, commit: str) -> str:
-    """Return the tree of HEAD with the candidate's changes merged in; raise ``Refused`` on a conflict."""
+    """Return HEAD's tree with the candidate's changes merged in. Raise ``Refused`` if there is a conflict."""
     git = project.git
     ours = {name: git.show(fork, name) or b"" for name in (project.features_name, project.progress_name)}
     theirs = git.commit_tree(repository.tree_with(git, git.tree_of(commit), ours), [fork], "theirs")
@@ -151,7 +154,7 @@ def _merged(project: Project, asked: Question, head: str, fork: str, commit: str
 
 
 def _features(project: Project, feature: Feature, head: str, fork: str, commit: str) -> bytes:
-    """Return features.json of HEAD in which this feature passes or awaits manual verification."""
+    """Return features.json of HEAD, changed so that this feature passes or awaits manual verification."""
     git, name = project.git, project.features_name
     now = git.show(head, name) or b"{}"
     by_tests = feature.verification_type == "automated"
@@ -166,7 +169,7 @@ def _features(project: Project, feature: Feature, head: str, fork: str, commit: 
 
 
 def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
-    """Return the current progress file with the entries of the candidate's session added."""
+    """Return the current progress file, followed by the entries of the candidate's session."""
     try:
         now = files.read_bytes(project.layout.progress)
     except FileNotFoundError:
@@ -184,7 +187,7 @@ def _story(project: Project, asked: Question, fork: str, commit: str) -> bytes:
 
 
 def _refuse_unproven(project: Project, asked: Question, built: BuiltAlready, *, unattended: bool) -> None:
-    """Print the evidence that the feature was already built; raise ``VerificationFailed`` if the evidence is
+    """Print the evidence that the feature was built before. Raise ``VerificationFailed`` if the evidence is
     incomplete.
     """
     for line in built.lines:
@@ -236,7 +239,7 @@ def _accept(project: Project, judge: Judge, asked: Question, under_way: OpenSess
 
 
 def take_unattended(project: Project, judge: Judge, result: Result) -> Result:
-    """Accept a session's kept candidate without a person, if it was already built and the settings allow that.
+    """Accept a session's kept candidate unattended, if the work was built before and the settings allow this.
 
     If verification fails, return the session's own result and leave its question open.
     """

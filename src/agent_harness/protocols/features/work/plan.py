@@ -1,10 +1,11 @@
-"""Plan of an agent that writes features, for `harness init --spec` or `harness plan-features --spec`.
+"""Plan that an agent makes by writing features, for `harness init --spec` or `harness plan-features --spec`.
 
-The plan is checked by rules and may be fixed in one more round. The caller adopts or drops it (``initializer.py``,
-``add_features.py``). While more features are planned, a record makes recovery possible if the harness is killed:
+The plan is checked by rules and may be fixed in one more round. The caller adopts or drops the plan
+(``initializer.py``, ``add_features.py``). While features are planned for an existing project, a record makes recovery
+possible if the harness is killed:
 
-planning   the agent may have written anything: rolled back, kept in a rescue ref
-planned    the plan was valid and its commit recorded: moved to the branch
+planning   the agent may have written anything: the work is rolled back and kept in a rescue ref
+planned    the plan was valid and its commit was recorded: the branch moves to this commit
 
 Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56.
 """
@@ -35,7 +36,7 @@ __all__ = ["PlanRuling", "PlanWork", "remember_failed_try"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRuling:
-    """Problems of a plan; a plan without problems is accepted."""
+    """Problems of a plan. A plan without problems is accepted."""
 
     problems: tuple[str, ...]
     final: bool = False
@@ -48,7 +49,7 @@ class PlanRuling:
 
 
 class PlanWork:
-    """Work of an agent on one plan; the result is the problems that remain after the fix round.
+    """Work of an agent on one plan. The result is the list of problems that remain after the fix round.
 
     A failed turn raises ``KeyboardInterrupt`` for a pause, ``LimitInForce`` for a rate limit, and ``HarnessError``
     otherwise.
@@ -60,7 +61,7 @@ class PlanWork:
     def __init__(
         self, project: Project, agent: Agent, stop: Stop, *, prompt: str, problems: Callable[[], list[str]], what: str
     ) -> None:
-        """Prepare the planning turns; ``problems`` returns the problems of the plan's files, ``what`` is the plan's
+        """Prepare the planning turns. ``problems`` returns the problems of the plan's files; ``what`` is the plan's
         name.
         """
         self._project = project
@@ -71,7 +72,7 @@ class PlanWork:
         self.turns = turns_of(project, agent, stop, session=0, feature_id=None, prompt_type="initializer")
 
     def brief(self, ruling: PlanRuling | None) -> str:
-        """Return the prompt for the plan, or the repair prompt with the problems of the written plan."""
+        """Return the prompt for the plan; after an invalid plan, return the repair prompt with the plan's problems."""
         if ruling is None:
             return self._prompt
         self._project.say(f"{self._what} is not valid ({ruling.problems[0]}); one repair turn.")
@@ -79,7 +80,7 @@ class PlanWork:
         return prompts.render("repair", {"problems": listed, "features_file": self._project.features_name})
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for an agent turn with the initializer's settings."""
+        """Return the request for an agent turn, with the settings that apply to the initializer."""
         project = self._project
         brief = session_work.handed(
             project,
@@ -116,14 +117,14 @@ class PlanWork:
         project.store.write(project.layout.costs, record.record)
 
     def claimed(self) -> bool:
-        """Return False, because a plan is only checked after its turn has ended."""
+        """Return False, because a plan is checked only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process ends a plan."""
+        """Return None, because no other process can end a plan."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> PlanRuling:
-        """Check the files on disk by the rules of a plan, and return the problems."""
+        """Check the files on disk by the rules that apply to plans, and return the problems."""
         return PlanRuling(problems=tuple(self._problems()))
 
     def accepted(self, ruling: PlanRuling) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class PlanWork:
         return ruling.problems
 
     def unfinished(self, ending: Ending) -> tuple[str, ...]:
-        """Raise the error that made the agent's planning turn fail."""
+        """Raise the error that made the planning turn fail."""
         remember_failed_try(self._project)
         if ending.reason == "user_pause":
             raise KeyboardInterrupt
@@ -147,7 +148,9 @@ class PlanWork:
 
 
 def remember_failed_try(project: Project) -> None:
-    """Record the uncommitted files of a failed `harness init`, so that the next `harness init` accepts them."""
+    """Record the uncommitted files that a failed `harness init` left, so that the next `harness init` accepts these
+    files.
+    """
     path = os.path.join(project.layout.git_dir, "harness", "failed_init.json")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_json(path, {"paths": repository.dirty_paths(project.git), "at": clock.timestamp()})
@@ -159,7 +162,9 @@ PLANNING, PLANNED = "planning", "planned"
 
 
 def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonObject:
-    """Record that an agent is planning, with the state before; the record is durable when this function returns."""
+    """Record that an agent is planning, with the state from before. The record is durable when this function
+    returns.
+    """
     store = project.store
     record = {
         "session": 0,
@@ -179,13 +184,13 @@ def begin(project: Project, checkpoint: SessionCheckpoint, run_id: str) -> JsonO
 
 
 def spent(project: Project, record: JsonObject) -> None:
-    """Add the cost of the last planning turn to the record."""
+    """Add the cost of the last planning turn to the record of the plan."""
     record["costs"] = project.store.costs().record
     project.store.write_open_session(record)
 
 
 def adopt(project: Project, record: JsonObject, commit: str) -> None:
-    """Make the plan's commit the head of the branch; the call can be repeated after a crash."""
+    """Make the plan's commit the head of the branch. The call can be repeated after a crash."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     planned = {**record, "phase": PLANNED, "commit": commit, "tip": tip}
@@ -195,7 +200,7 @@ def adopt(project: Project, record: JsonObject, commit: str) -> None:
 
 
 def _adopt(project: Project, record: JsonObject) -> None:
-    """Move the branch to the plan's commit; raise ``UnsafeTree`` if that would lose newer commits."""
+    """Move the branch to the plan's commit. Raise ``UnsafeTree`` if newer commits would be lost."""
     rollback_point = SessionCheckpoint.from_record(record["checkpoint"]).snapshot
     tip = accept.branch_tip(project, rollback_point.branch)
     commit = str(record["commit"])
@@ -204,7 +209,7 @@ def _adopt(project: Project, record: JsonObject) -> None:
 
 
 def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
-    """Restore everything from before the agent's plan; return the rescue ref with the agent's work."""
+    """Restore everything as it was before the agent's plan. Return the rescue ref that keeps the agent's work."""
     ref = repository.free_ref(project.git, f"refs/harness/rolled-back/plan-{checkpoint.id}")
     rescued = snapshot.restore(
         project.git,
@@ -219,7 +224,7 @@ def take_back(project: Project, checkpoint: SessionCheckpoint) -> str | None:
 
 
 def close(project: Project) -> None:
-    """Remove the record of the plan after all of its effects are on disk."""
+    """Remove the record of the plan. All effects of the plan must already be on disk."""
     for ref in dict.fromkeys(("refs/harness/candidates/extend", *project.candidate_refs)):
         if project.git.commit_of(ref):
             project.git.update_ref(ref, None)
@@ -228,7 +233,9 @@ def close(project: Project) -> None:
 
 
 def _overtaken(project: Project, record: JsonObject) -> str | None:
-    """Return a new ref that keeps the valid plan if the branch has moved since; otherwise None."""
+    """If the branch has moved since the plan was recorded, return a new ref that keeps the valid plan; otherwise
+    None.
+    """
     branch, commit = SessionCheckpoint.from_record(record["checkpoint"]).snapshot.branch, str(record["commit"])
     tip = accept.branch_tip(project, branch)
     if tip in (None, commit, record.get("tip", tip)) or project.git.ancestor(commit, str(tip)):
@@ -239,7 +246,7 @@ def _overtaken(project: Project, record: JsonObject) -> str | None:
 
 
 def recover(project: Project, found: JsonObject, put_back: Callable[[], None]) -> JsonObject:
-    """Recover a plan that a killed harness left open; ``put_back`` restores the state files."""
+    """Recover a plan that was under way when the harness was killed. ``put_back`` restores the state files."""
     project.say("Planning more features was interrupted; recovering.")
     put_back()
     if found.get("phase") == PLANNED:

@@ -1,8 +1,8 @@
-"""Review of proven work by a second agent, in a separate session; the reviewer may object.
+"""Review of proven work by a second agent, in a separate session. The reviewer may raise objections.
 
-The reviewer gets the feature, the diff, and the harness's steps and findings, in a temporary checkout. The reviewer
-sees neither the conversation nor the project folder. An objection is a finding that goes back to the agent. A review
-never accepts work, and a failed review blocks nothing. Source: docs/verification.md, "A review".
+The reviewer gets the feature, the diff, and the harness's steps and findings, in a temporary checkout, but neither the
+conversation nor the project folder. An objection is a finding that is returned to the agent. A review never accepts
+work, and a failed review blocks nothing. Source: docs/verification.md, "A review".
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,9 @@ OBJECTION_CHARACTERS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """Result of a review; ``problem`` is set if the answer is unreadable, ``used`` is the review's cost."""
+    """Result of a review. ``problem`` is set if the reviewer's answer is unreadable, and ``used`` is the review's
+    cost.
+    """
 
     objections: tuple[str, ...] = ()
     problem: str = ""
@@ -54,10 +56,10 @@ class Review:
 
 
 def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -> Review | None:
-    """Review an accepted candidate and return the review; ``None`` if the settings ask for no review.
+    """Review an accepted candidate and return the review, or ``None`` if the settings ask for no review.
 
     Errors of the reviewer are not raised. ``review.max_minutes`` and ``review.max_cost_usd`` limit the review. If the
-    provider refuses, the review does not wait.
+    provider refuses the request, the function does not wait.
     """
     wanted = project.config.review
     if wanted.agent is None:
@@ -73,7 +75,7 @@ def held(project: Project, under_way: OpenSession, ruling: Ruling, stop: Stop) -
 
 
 class _ReviewWork:
-    """Session of the agent that reviews one candidate."""
+    """Session of the agent that reviews a single candidate."""
 
     name = "The review"
     policy = POLICIES["review"]
@@ -125,7 +127,7 @@ class _ReviewWork:
         )
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for the review turn; its tokens are logged as part of the session's usage."""
+        """Return the request for the review turn. Its tokens are logged as part of the session's usage."""
         project, under_way = self._project, self._under_way
         brief = Brief(
             prompt=prompt,
@@ -154,11 +156,11 @@ class _ReviewWork:
         return TurnRequest(brief=brief, on_started=started, on_event=heard, on_ended=ended)
 
     def claimed(self) -> bool:
-        """Return False, because a review is only read after its turn has ended."""
+        """Return False, because a review is read only after its turn has ended."""
         return False
 
     def closed(self) -> None:
-        """Return None, because no other process ends a review."""
+        """Return None, because no other process can end a review."""
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> Review:
         """Return the review, parsed from the reviewer's last message."""
@@ -178,5 +180,5 @@ class _ReviewWork:
         return ruling
 
     def unfinished(self, ending: Ending) -> Review:
-        """Return a review with the reason why the reviewer's turn ended early."""
+        """Return a review that states why the reviewer's turn ended early."""
         return Review(problem=ending.message or ending.reason, used=self.turns.so_far.used)

@@ -1,11 +1,11 @@
-"""Execution of an undo, or of its reversal; if the process is killed, the next process completes the undo.
+"""Execution of an undo, or of its reversal. If the process is killed, the next process completes the undo.
 
-decide    the decision is recorded
-move      the branch and the files are moved
-follow    baseline, proven features, progress log, event log and ledger are updated
+decide    records the decision
+move      moves the branch and the files
+follow    updates the baseline, proven features, progress log, event log and ledger
 
-Each step may be repeated. The next process that holds the project's lock completes an undo before anything else.
-Source: ``faces.md`` F-STORY-2.
+Each step can be repeated. The next process that holds the project's lock completes an undo before it does anything
+else. Source: ``faces.md`` F-STORY-2.
 """
 
 from agent_harness.errors import HarnessError
@@ -20,8 +20,9 @@ _RECENT = 40  # events among which the one of an undo that was killed is looked 
 
 
 def carry_out(project: Project, found: Reversal) -> None:
-    """Move the branch to the undo's commit and update the state; raise, with nothing changed, as ``merge_queue.move``
-    does.
+    """Move the branch to the undo's commit, and update the state.
+
+    Raise the errors that ``merge_queue.move`` raises; in this case, nothing is changed.
     """
     path = project.store.reversal()
     reversal.decide(path, found)
@@ -36,7 +37,7 @@ def carry_out(project: Project, found: Reversal) -> None:
 
 
 def finish(project: Project) -> None:
-    """Complete an interrupted undo if its branch is checked out and has not diverged; print a message."""
+    """Complete an interrupted undo if its branch is checked out and has not diverged, and print a message."""
     path = project.store.reversal()
     found = reversal.decided(path)
     if found is None:
@@ -73,7 +74,7 @@ def _follow(project: Project, found: Reversal) -> None:
 
 
 def entry(project: Project, told: str) -> str:
-    """Return the sentence as an entry of the progress log."""
+    """Return the sentence in ``told`` as an entry of the progress log."""
     return progress.entry(project.store.state().last_session, [("HARNESS", [told])])
 
 

@@ -1,1 +1,1 @@
-"""One bounded slice, from lease to checkpoint: the worker, its output, its limits, and its fallback."""
+"""One bounded slice, from the lease to the checkpoint file: the agent, its output, its limits, and its fallback."""

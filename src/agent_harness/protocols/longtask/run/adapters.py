@@ -1,16 +1,18 @@
-"""Plans for starting each kind of worker, from the command line, then the contract, then the defaults.
+"""Plans for starting each kind of agent. A setting comes from the command line, else from the contract, else is a
+default.
 
-    codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
-    kimi-cli (kimi)                         `kimi` in print mode
-    claude-code (claude)                    `claude --print`, which reports its usage with its answer
-    local-command (local)                   shell command
-    KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
+codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
+kimi-cli (kimi)                         `kimi` in print mode
+claude-code (claude)                    `claude --print`, which reports its usage with its answer
+local-command (local)                   shell command
+KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
-`lth run` refuses every other worker name, because a person or OpenClaw itself does that work.
+`lth run` refuses every other name, because a person or OpenClaw itself does that work.
 
-An account's rate limit applies to all tasks and all harness processes of the user, so one shared clock stores it
-(``kernel/rate_limits.py``). A checkpoint contains the end of the limit at the time of the refusal; readers ask the
-clock for later changes. A shell command has no account; the end of its limit is only in the checkpoint.
+An account's rate limit applies to all tasks and all harness processes of the user, so it is stored in one shared clock
+(``kernel/rate_limits.py``). The checkpoint file contains the end of the limit that was known at the time of the
+refusal; readers ask the clock for later changes. A shell command has no account, so only the checkpoint file contains
+the end of its limit.
 
 Source: ``longtask.md`` 9, 10.1, 10.4.
 """
@@ -50,9 +52,7 @@ CONFIGS = {
     "claude-code": "claudeWorker",
     "local-command": "localWorker",
 }
-"""Map from worker name to the member of ``task.json`` that configures the worker; built-in agents use
-``agentWorker``.
-"""
+"""Members of ``task.json`` that configure an agent, by agent name. Built-in agents use ``agentWorker``."""
 
 DIRECT = "openclaw-direct-model"
 DEFAULT_TIMEOUT_SECONDS = 1800
@@ -64,13 +64,13 @@ _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class PlanRefused(HarnessError):
-    """Error: a worker cannot be started as configured; nothing was started."""
+    """Error that an agent cannot be started as configured. Nothing was started."""
 
     code = "worker_plan"
 
 
 class Bounds:
-    """Cost and context limits of a worker. ``response_seconds`` limits the time without output; ``None`` means no
+    """Cost and context limits of an agent. ``response_seconds`` limits the time without output; ``None`` means no
     limit.
     """
 
@@ -83,11 +83,11 @@ class Bounds:
 
 
 class Plan:
-    """Command, folder and limits of one worker that is ready to start.
+    """Command, folder and limits of one agent that is ready to start.
 
     ``run`` is a shell command, the arguments of a program, or ``None`` for a built-in agent. ``command`` is the text
-    shown to people. ``reads_only``: the worker cannot write the checkpoint. ``wrapped``: the worker's output is one
-    JSON object.
+    that is shown to people. If ``reads_only`` is true, the agent cannot write the checkpoint file. If ``wrapped`` is
+    true, the agent's output is one JSON object.
     """
 
     __slots__ = (
@@ -108,24 +108,24 @@ class Plan:
 
 
 def normalised(name: str) -> str:
-    """Return the canonical name of a worker; unknown names are returned unchanged, without surrounding blanks."""
+    """Return the canonical name of an agent. An unknown name is returned unchanged, without surrounding blanks."""
     return ALIASES.get(name.strip(), name.strip())
 
 
 def is_runnable(worker: str) -> bool:
-    """Return True if `lth run` can start a worker with this canonical name."""
+    """Return True if `lth run` can start the agent with this canonical name."""
     return worker in _PLANNERS or _is_agent(worker)
 
 
 def spends(worker: str) -> bool:
-    """Return True if a worker with this canonical name costs money; a shell command counts as free."""
+    """Return True if the agent with this canonical name costs money. A shell command counts as free."""
     return worker.partition(":")[0] not in _FREE
 
 
 def unfilled_for(worker: str, task: Contract) -> str | None:
-    """Return the fields of ``task.json`` that a person must fill in before this paid worker starts, as a sentence.
+    """Return a sentence with the fields of ``task.json`` that a person must fill in before this paid agent starts.
 
-    Return ``None`` if nothing is missing or the worker is free.
+    Return ``None`` if nothing is missing or the agent is free.
     """
     named = records.unfilled(task.raw) if spends(worker) else []
     if not named:
@@ -138,16 +138,17 @@ _FREE = frozenset(("local-command", "command", "replay", "scripted"))
 
 
 def quoted(*words: str) -> str:
-    """Return the words quoted for a shell: unquoted if safe, otherwise in single quotes."""
+    """Return the words joined for a shell. A word that is not safe is put in single quotes."""
     return " ".join(
         word if word and _BARE.issuperset(word) else "'" + word.replace("'", "'\\''") + "'" for word in words
     )
 
 
 def plan(worker: str, task: Contract, layout: LongTaskLayout, options: RunOptions) -> Plan:
-    """Return the plan for starting one worker, given its canonical name.
+    """Return the plan for starting the agent with this canonical name.
 
-    Raise ``PlanRefused`` for a missing or wrong setting, and ``ForbiddenFolder`` before a forbidden folder is accessed.
+    Raise ``PlanRefused`` if a setting is missing or wrong. If the agent's folder is forbidden, raise
+    ``ForbiddenFolder`` before the folder is accessed.
     """
     if not is_runnable(worker):
         raise PlanRefused(f"Unsupported worker adapter: {worker}")
@@ -187,7 +188,7 @@ def _above_zero(name: str, given: object, otherwise: float) -> float:
 
 
 def reads_only(worker: str, task: Contract, sandbox: str | None = None) -> bool:
-    """Return True if this worker, as configured, cannot write any file, not even the checkpoint."""
+    """Return True if this agent, as configured, cannot write any file, not even the checkpoint file."""
     config = task.section(CONFIGS.get(worker, _AGENT_CONFIG))
     if worker == "codex-cli":
         return _sandbox(config, sandbox) == "read-only"
@@ -257,7 +258,7 @@ _PLANNERS: dict[str, Callable[[str, RecordView, RunOptions, str], Plan]] = {
 
 
 def _is_agent(worker: str) -> bool:
-    """Return True if the worker name is the kind of a built-in agent, such as ``replay`` or ``replay:FILE``."""
+    """Return True if the name is the kind of a built-in agent, such as ``replay`` or ``replay:FILE``."""
     kind = worker.partition(":")[0]
     if not kind or kind in (DIRECT, "manual-review"):
         return False
@@ -292,11 +293,11 @@ _CLIENTS = {
     "claude-code": "agent_harness.agents.claude_code",
     "kimi-cli": "agent_harness.agents.kimi",
 }
-"""Map from worker name to the module that knows the account of its client; the module is loaded on demand."""
+"""Modules that know the account of a client, by agent name. A module is loaded only when it is needed."""
 
 
 def account_of(worker: str) -> str | None:
-    """Return the account of a worker, given its canonical name; ``None`` if the worker has no account."""
+    """Return the account of the agent with this canonical name, or ``None`` if the agent has no account."""
     if worker == "local-command":
         return None
     if worker in _CLIENTS:
@@ -313,9 +314,9 @@ def account_of(worker: str) -> str | None:
 
 
 def told(task: Contract, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with its rate-limit ends updated from the account clock.
+    """Return the checkpoint with the ends of its rate limits updated from the account clock.
 
-    A checkpoint without a rate limit is returned unchanged; otherwise the result is a copy.
+    A checkpoint without a rate limit is returned unchanged; otherwise, the result is a copy.
     """
     raw, blocked = dict(checkpoint.raw), _is_rate_limited(checkpoint)
     if not blocked and not checkpoint.cooldowns:
@@ -334,8 +335,8 @@ def _is_rate_limited(checkpoint: Checkpoint) -> bool:
 
 
 def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
-    """Return the worker whose rate limit blocks the task: the worker named in the blocker, else the preferred
-    worker.
+    """Return the agent whose rate limit blocks the task: the agent in the recorded blocker, else the preferred
+    agent.
     """
     named = checkpoint.blocker or RecordView({})
     source = named.text("source") or ""
@@ -343,9 +344,9 @@ def _blocking(task: Contract, checkpoint: Checkpoint) -> str:
 
 
 def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str | None:
-    """Return the new end of the rate limit that blocks a task; ``None`` if the recorded end still applies.
+    """Return the new end of the rate limit that blocks a task, or ``None`` if the recorded end still applies.
 
-    The new end is that of the worker whose limit ends first.
+    If several agents are rate-limited, this is the earliest of their ends.
     """
     observed = checkpoint.blocker and checkpoint.blocker.raw.get("observedAt")
     workers = dict.fromkeys([_blocking(task, checkpoint), *cooling.cooldowns])
@@ -358,7 +359,7 @@ def _window(task: Contract, checkpoint: Checkpoint, cooling: Checkpoint) -> str 
 
 
 def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str | None:
-    """Return the end of the worker's rate limit if the account clock has changed since ``observed``, otherwise
+    """Return the end of the agent's rate limit if the account clock has changed since ``observed``, otherwise
     ``None``.
     """
     from agent_harness.kernel.rate_limits import LimitClock
@@ -372,10 +373,10 @@ def _decided_since(worker: str, observed: object, checkpoint: Checkpoint) -> str
 def limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> list[JsonObject]:
-    """Return the active rate limits of a task: worker, account, end (also in local time), and the command that lifts
-    the limit.
+    """Return the active rate limits of a task: agent, account, end (also in local time), and the command that lifts the
+    limit.
 
-    ``checkpoint`` must contain the current ends (see ``told``). The list covers ``workers`` and the workers in the
+    ``checkpoint`` must contain the current ends (see ``told``). The list includes the agents in ``workers``, the
     contract and the checkpoint.
     """
     from agent_harness.kernel.rate_limits import LimitClock, clearing
@@ -407,9 +408,9 @@ def limits(
 
 
 def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | None:
-    """Return the rate limit for which a worker has to wait; ``None`` if the worker may start.
+    """Return the rate limit that an agent has to wait for, or ``None`` if the agent may start.
 
-    ``checkpoint`` must contain the current rate-limit ends (see ``told``).
+    ``checkpoint`` must contain the current ends of rate limits (see ``told``).
     """
     if lifecycle.is_cooling(checkpoint, worker, now):
         return checkpoint.cooldowns[worker]
@@ -433,7 +434,7 @@ def cooldown(checkpoint: Checkpoint, worker: str, now: datetime) -> Cooldown | N
 
 
 class Prepared:
-    """Result of preparing a run: the plan and prompt of its worker. Without a ``plan``, only ``answer`` is valid."""
+    """Result of preparing a run: the plan and prompt of its agent. If ``plan`` is not set, only ``answer`` is valid."""
 
     __slots__ = ("answer", "before", "fallback", "plan", "prompt", "requested", "task", "waited_for")
 

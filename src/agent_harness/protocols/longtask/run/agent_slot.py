@@ -1,8 +1,8 @@
-"""Agent slot of a slice: its worker counts together with all other agents on this machine, and obeys its account's
+"""Agent slot of a slice. The slice's agent counts together with all agents on this machine and obeys its account's
 throttle.
 
-The slot is taken once everything needed to start the worker is known. The slot is released when the slice or the
-process ends. A shell command has no account; its name is used instead. Source: ``scale.md`` SC-40, SC-43.
+The slot is taken when everything that is needed to start the agent is known. The slot is released when the slice or the
+process ends. A shell command has no account, so its name is used instead. Source: ``scale.md`` SC-40, SC-43.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SliceSlot:
-    """Agent slot for the worker of a slice; a context manager that releases the slot."""
+    """Agent slot for the agent of a slice. This context manager releases the slot at the end of the block."""
 
     def __init__(self, folder: str) -> None:
         self._told = {"project": folder, "item": "lth run"}
@@ -31,7 +31,7 @@ class SliceSlot:
         self._said = ""
 
     def take(self, worker: str) -> str | None:
-        """Take an agent slot for this worker, after releasing any other slot; return the reason if no slot is free."""
+        """Take an agent slot for this agent, after releasing any other slot. If no slot is free, return the reason."""
         self.release()
         found = agent_slots.taken(adapters.account_of(worker) or worker, dict(self._told), LimitClock())
         if isinstance(found, str):
@@ -40,8 +40,9 @@ class SliceSlot:
         return None
 
     def await_one(self, worker: str, seconds: float, must_stop: Callable[[], bool]) -> str | None:
-        """Wait up to ``seconds`` for an agent slot; return the reason if none is free. If ``must_stop`` is true, stop
-        waiting.
+        """Wait for an agent slot for up to ``seconds``. If no slot is free then, return the reason.
+
+        The wait also ends when ``must_stop`` returns True.
         """
         until = time.monotonic() + seconds
         while why := self.take(worker):
@@ -53,11 +54,11 @@ class SliceSlot:
 
     @property
     def waits(self) -> bool:
-        """True if a message about waiting for a slot was printed."""
+        """True if a message was printed that the slice waits for a slot."""
         return bool(self._said)
 
     def tell(self, why: str) -> None:
-        """Print the reason for waiting, unless the last printed reason is equal."""
+        """Print the reason for waiting, unless it is the same as the last printed reason."""
         if why != self._said:
             log.tell(f"lth: {why}")
         self._said = why

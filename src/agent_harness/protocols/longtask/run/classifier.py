@@ -1,7 +1,7 @@
-"""Classification of a failure by the worker's output: class, source of the refusal, and wait. Also `lth classify`.
+"""Classification of a failure by the agent's output: its class, the source of the refusal, and the wait.
 
-The phrases come from ``kernel.failures`` and the waits from ``kernel.retry``, which all protocols use. Source:
-``longtask.md`` 11.
+This module also implements `lth classify`. The phrases come from ``kernel.failures`` and the waits from
+``kernel.retry``, which all protocols use. Source: ``longtask.md`` 11.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[str, float]] = {
     "success": ("paused", 0.6),
     "unknown": ("needs-human", 0.2),
 }
-"""Map from failure class to suggested checkpoint status and the classifier's confidence (0 to 1)."""
+"""Status to write to the checkpoint file and the classifier's confidence (0 to 1), by failure class."""
 
 ENDED_BY: dict[str, tuple[str, str]] = {
     "permission_denied": (
@@ -61,10 +61,10 @@ ENDED_BY: dict[str, tuple[str, str]] = {
         "Resume the same slice; the worker exceeded the limits of workerPolicy.sandbox.",
     ),
 }
-"""Map from the monitor that ended a worker to the checkpoint's status and next step."""
+"""Status and next step to write to the checkpoint file, by the monitor that ended the agent."""
 
 NO_TIME_CONFIDENCE = 0.78
-"""Classifier confidence (0 to 1) for a rate limit without an end time."""
+"""Confidence of the classifier (0 to 1) in a rate limit without a known end."""
 
 _ROWS: tuple[failures.Row, ...] = (
     *failures.rows(
@@ -86,7 +86,7 @@ _SOURCES: tuple[tuple[str, str], ...] = (
     ("scheduler", r"\b(?:cron|scheduler)\b"),
     ("external-api", r"\b(?:external api|api request|http request|rest api|graphql)\b"),
 )
-"""Rows of refusal source and pattern; the first row whose pattern matches the text gives the source."""
+"""Sources of a refusal, each with a pattern. The first row whose pattern matches the text decides."""
 
 LONGEST_TEXT = 262_144
 _LONGEST_SUMMARY = 300
@@ -100,9 +100,10 @@ def classify(
     fallback_wait_seconds: int = 14_400,
     now: datetime,
 ) -> Classification:
-    """Return the classification of a failure by the end of its output text.
+    """Return the classification of a failure according to the end of its output.
 
-    ``exit_code`` 0 is a success whatever the text says. ``source`` overrides the source found in the text.
+    If ``exit_code`` is 0, the result is a success, whatever the text says. ``source`` overrides the source found in the
+    text.
     """
     end = text[-LONGEST_TEXT:]
     found = None if exit_code == 0 else failures.first_match(end, _ROWS)
@@ -122,18 +123,20 @@ def classify(
 
 
 def of_monitor(ended_by: str, message: str, source: str | None) -> Classification:
-    """Return the classification of a worker that a harness monitor ended; the worker's output is not used."""
+    """Return the classification of an agent that a harness monitor ended. The agent's output is not used."""
     summary = _summary(message.partition("\n")[0], None, ended_by)
     return Classification("unknown", source or "manual", ENDED_BY[ended_by][0], 1.0, summary)
 
 
 def source_of(text: str) -> str:
-    """Return the source of the refusal that the text mentions; ``manual`` if none."""
+    """Return the source of the refusal that the text mentions, or ``manual`` if the text mentions none."""
     return next((name for name, words in _SOURCES if re.search(words, text, re.IGNORECASE)), "manual")
 
 
 def _summary(text: str, at: int | None, name: str) -> str:
-    """Return the line that determined the failure class, else the last line, else the class name."""
+    """Return the line that determined the failure class. If there is none, return the last line, else the class
+    name.
+    """
     if at is None:
         line = next((each.strip() for each in reversed(text.splitlines()) if each.strip()), "")
     else:
@@ -148,7 +151,7 @@ def _summary(text: str, at: int | None, name: str) -> str:
 
 
 def classify_command(layout: LongTaskLayout, options: ClassifyOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth classify``; with ``record``, also update the checkpoint and the log."""
+    """Return the answer of ``lth classify``. With ``record``, also update the checkpoint file and the log."""
     store = LongTaskStore(layout)
     task, _ = store.load()
     text = _given_text(options)
@@ -182,7 +185,7 @@ def _given_text(options: ClassifyOptions) -> str:
 
 
 def _record(change: CheckpointChange, found: Classification, text: str, session_path: str | None) -> None:
-    """Write a failure classification to the checkpoint and the log; the next step is always replaced."""
+    """Write a classification of a failure to the checkpoint file and the log. The next step is always replaced."""
     limited = found.source == "codex-cli" and found.limited
     base = change.layout.root
     items = outcome.session_evidence(change.task, session_path, text, base, change.at) if limited else []

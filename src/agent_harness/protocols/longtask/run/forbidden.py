@@ -1,4 +1,4 @@
-"""Folders in which no worker and no verification command may start, regardless of how their path is written.
+"""Folders in which no agent and no criteria command may start, however their path is written.
 
 Source: ``longtask.md`` 9.
 """
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 
 ALWAYS: tuple[str, ...] = ("/", "~", "~/.ssh/**", "~/.openclaw/**", "~/.claude/**", "~/.codex/**")
-"""Folder patterns that are forbidden for every worker. ``P/**`` is P and everything below P; other ``*`` do not match
-``/``.
+"""Patterns of folders that are forbidden for every agent.
+
+``P/**`` matches P and everything below P. Any other ``*`` does not match ``/``.
 """
 
 
 class ForbiddenFolder(HarnessError):
-    """Error: a worker's working directory is forbidden; nothing was started."""
+    """Error that an agent's working directory is forbidden. Nothing was started."""
 
     code = "forbidden_folder"
 
 
 def expanded(path: str, base: str) -> str:
-    """Return a path as an absolute path: a leading ``~`` is the home directory, other paths are relative to
+    """Return the absolute form of a path. A leading ``~`` is the home directory; other paths are relative to
     ``base``.
     """
     if path == "~" or path.startswith("~/"):
@@ -39,9 +40,9 @@ def expanded(path: str, base: str) -> str:
 
 
 def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> list[str]:
-    """Return every forbidden-folder pattern that applies to one worker.
+    """Return every pattern of forbidden folders that applies to one agent.
 
-    The patterns are built in or come from the worker's settings, the worker policy, the constraints, and ``given``, the
+    The patterns are built in or come from the agent's settings, the worker policy, the constraints, and ``given``, the
     value of ``--forbidden-cwd-patterns``.
     """
     found = [*ALWAYS, *config.texts("forbiddenCwdPatterns"), *task.policy.texts("forbiddenCwdPatterns")]
@@ -51,9 +52,9 @@ def patterns(task: Contract, config: RecordView, given: Iterable[str] = ()) -> l
 
 
 def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
-    """Return the first pattern that forbids the folder, as written; ``None`` if the folder is allowed.
+    """Return the first pattern that forbids the folder, as it is written, or ``None`` if the folder is allowed.
 
-    Folder and patterns are compared both as written and with symbolic links resolved.
+    The folder and the patterns are compared both as written and with symbolic links resolved.
     """
     if "\0" in cwd:
         raise ForbiddenFolder(f"Not a valid folder name: {cwd!r}")
@@ -66,19 +67,19 @@ def matched(cwd: str, forbidden: Iterable[str], base: str) -> str | None:
 
 
 def refuse(worker: str, cwd: str, forbidden: Iterable[str], base: str) -> None:
-    """Raise ``ForbiddenFolder`` if a pattern forbids the folder; the folder need not exist."""
+    """Raise ``ForbiddenFolder`` if a pattern forbids the folder. The folder need not exist."""
     if pattern := matched(cwd, forbidden, base):
         raise ForbiddenFolder(f"Refusing to start {worker} in forbidden cwd {cwd} (matched {pattern}).")
 
 
 def _normal(path: str) -> str:
-    """Return the normalised path; two leading slashes, which POSIX preserves, become one."""
+    """Return the normalised path. Two leading slashes, which POSIX preserves, become one slash."""
     short = os.path.normpath(path)
     return short[1:] if short.startswith("//") else short
 
 
 def _resolved(pattern: str) -> str:
-    """Return the pattern with symbolic links resolved in the part before its first ``*``."""
+    """Return the pattern with symbolic links resolved in the part before the first ``*``."""
     fixed = pattern.split("*", 1)[0]
     folder = fixed if fixed == pattern else os.path.dirname(fixed)
     return _normal(os.path.realpath(folder) + pattern[len(folder) :]) if "\0" not in pattern else pattern

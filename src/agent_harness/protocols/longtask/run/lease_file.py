@@ -1,14 +1,14 @@
-"""Lease of one run, ``.lth.lock``: at most one worker per task, even after crashes and with other programs.
+"""Lease of one run, ``.lth.lock``: at most one agent per task, even after crashes and with other programs.
 
-    free         no lease file exists
-    held         the lease ends in the future: wait
-    over         the lease has expired, or its process is known to be dead: remove the lease, then take a new one
-    begun        the lease is empty or torn, since its writer died: held until 2 s old, then over
-    unreadable   the lease has other content or cannot be read: held until 1860 s old, then over
+free         no lease file exists
+held         the lease ends in the future: other runs wait
+over         the lease has expired or its process is known to be dead: the lease is removed, and a new one is taken
+begun        the lease is empty or incomplete, because its writer died: held until it is 2 s old, then over
+unreadable   the lease has other content or cannot be read: held until it is 1860 s old, then over
 
-A lease is a file, or a folder that contains ``lock.json`` (another program's form). The lease is read and changed only
-under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A lease is lost
-permanently if another run took the lease, or if the lease expired while this process was suspended. Source:
+A lease is a file, or a folder that contains ``lock.json`` (the form that another program uses). The lease is read and
+changed only under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A run
+loses its lease permanently if another run took the lease, or if it expired while this process was suspended. Source:
 ``longtask.md`` 14.
 """
 
@@ -46,7 +46,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Held:
-    """Lease of another run: its known data, and the seconds to wait before the next check."""
+    """Lease that another run holds: its known data, and the number of seconds to wait before the next check."""
 
     __slots__ = ("info", "wait_seconds")
 
@@ -56,7 +56,7 @@ class Held:
 
 
 class _Found:
-    """Lease file as found on disk: content, file identity, data, and remaining seconds."""
+    """Lease file as it was found on disk: its content, file identity, data, and remaining seconds."""
 
     __slots__ = ("content", "held", "identity", "info")
 
@@ -68,7 +68,7 @@ class _Found:
 
 
 class RunLease:
-    """Lease of one run; a context manager once acquired. Tests pass a fixed ``now``."""
+    """Lease of one run, which is a context manager once it is acquired. Tests pass a fixed ``now``."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class RunLease:
     # ---- taking
 
     def acquire(self) -> Held | None:
-        """Take the lease for this run; return ``None`` on success, otherwise the other run's lease."""
+        """Take the lease for this run. Return ``None`` if this succeeds, otherwise the lease of the other run."""
         with self._directory():
             self._sweep()
             found = look(self.layout, self._now())
@@ -110,12 +110,12 @@ class RunLease:
         return None
 
     def keep(self) -> None:
-        """Start a thread that renews the lease, three times per lifetime, until ``release``."""
+        """Start a thread that renews the lease three times per lease duration, until ``release`` is called."""
         self._thread = threading.Thread(target=self._renew_on, name="lth-lease", daemon=True)
         self._thread.start()
 
     def release(self) -> None:
-        """Release the lease if this run is still its owner. Repeated calls are safe."""
+        """Release the lease if this run still owns the lease. Repeated calls are safe."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -139,9 +139,9 @@ class RunLease:
     # ---- holding
 
     def renew(self) -> bool:
-        """Extend the lease; return False, with the reason in ``lost``, if another run has taken the lease.
+        """Extend the lease. If another run has taken the lease, return False; ``lost`` then contains the reason.
 
-        Return True also if the file cannot be written but the lease has not expired yet.
+        If the file cannot be written but the lease has not expired yet, the result is also True.
         """
         try:
             with self._directory():
@@ -155,13 +155,15 @@ class RunLease:
         return True
 
     def check(self) -> bool:
-        """Return True if this run still owns the lease. Call this method under the directory lock, before any write."""
+        """Return True if this run still owns the lease. The caller holds the directory lock and makes this check before
+        any write.
+        """
         if self.in_time() and not self._is_ours():
             self.lost = "another run took the lease"
         return self.lost is None
 
     def in_time(self) -> bool:
-        """Return True if the lease is not lost and has not expired; no file is read."""
+        """Return True if the lease is not lost and has not expired. No file is read."""
         if self.lost is None and (self._expires_at is None or self._now() >= self._expires_at):
             self.lost = "the lease ran out while this process was suspended"
         return self.lost is None
@@ -203,7 +205,7 @@ class RunLease:
         )
 
     def _create(self) -> bool:
-        """Create the lease file with its content; return False if a file already exists."""
+        """Create the lease file with its content. Return False if there is a file already."""
         now = self._now()
         self._acquired_at = clock.timestamp(now, fraction=True)
         expires_at = now + timedelta(seconds=self.ttl_seconds)
@@ -213,7 +215,9 @@ class RunLease:
         return True
 
     def _retire(self, found: _Found) -> bool:
-        """Remove an expired lease; return False, with nothing changed, if the file is no longer the examined lease."""
+        """Remove an expired lease. If the file is no longer the lease that was examined, change nothing and return
+        False.
+        """
         aside = self._beside("old")
         try:
             os.rename(self.layout.lock, aside)
@@ -244,7 +248,7 @@ class RunLease:
 
 
 def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
-    """Return the current lease and the seconds until other runs may take the lease; ``None`` if there is no lease."""
+    """Return the current lease with the seconds until another run may take it, or ``None`` if there is no lease."""
     try:
         content, identity, changed_at = _read(layout.lock)
     except FileNotFoundError:
@@ -268,9 +272,9 @@ def look(layout: LongTaskLayout, now: datetime) -> _Found | None:
 
 
 def _read(path: str) -> tuple[bytes | None, tuple[int, int], float]:
-    """Return content, file identity and time of change of a lease, whether a file or a folder.
+    """Return the content, file identity and time of change of a lease, which is a file or a folder.
 
-    An empty folder is an empty lease. The content is ``None`` if unreadable.
+    An empty folder is an empty lease. If the lease is unreadable, the content is ``None``.
     """
     found = os.lstat(path)
     inner = os.path.join(path, "lock.json") if stat.S_ISDIR(found.st_mode) else path

@@ -1,10 +1,11 @@
-"""Effect of a worker's end on the checkpoint: rules that edit one change and add its events.
+"""Effect of an agent's end on the checkpoint file. Each rule edits a change object and adds its events.
 
-    exit 0, nothing written      paused, for review
-    exit 0, checkpoint written   checkpoint kept; a claim of `done` is kept only when verified
-    failed                       the failure class decides
-    interrupted                  output kept, state unchanged
-    checkpoint damaged           damaged file kept as evidence, earlier checkpoint restored, status `needs-human`
+exit 0, nothing written           paused, for review
+exit 0, checkpoint file written   the checkpoint file is kept; a claim of `done` is kept only if it is verified
+failed                            the failure class decides
+interrupted                       the output is kept, and the state does not change
+checkpoint file damaged           the damaged file is kept as evidence, the earlier version is restored,
+                                  and the status is `needs-human`
 
 Source: ``longtask.md`` 10.3, 10.4, 11.
 """
@@ -41,7 +42,7 @@ NEXT_STEPS: dict[str, str] = {
     "success": "Review the output and decide the next bounded step.",
     "unknown": "Human review needed: read the worker output and decide how to continue.",
 }
-"""Next step of the checkpoint for each failure class, if the worker did not write a next step."""
+"""Next step to write to the checkpoint file for each failure class, if the agent did not write a next step."""
 
 _AUTHORED = (
     "status",
@@ -59,12 +60,14 @@ NOTHING_CHANGED = "nothing was changed, and the criteria held before"
 
 
 def authored(before: Checkpoint, after: Checkpoint) -> bool:
-    """Return True if progress members differ between two checkpoints; missing and empty members count as equal."""
+    """Return True if the members about progress differ between two checkpoints. Missing and empty members count as
+    equal.
+    """
     return any((before.raw.get(name) or None) != (after.raw.get(name) or None) for name in _AUTHORED)
 
 
 def output_item(ran: Ran, path: str) -> JsonObject:
-    """Return the evidence item for a worker's output file; the item contains the exit code if the worker failed."""
+    """Return the evidence item for an agent's output file. If the agent failed, the item contains the exit code."""
     item: JsonObject = {"type": "worker-output", "path": path, "observedAt": ran.finished_at}
     return {**item, "exitCode": ran.exit_code} if ran.exit_code else item
 
@@ -75,7 +78,8 @@ def output_item(ran: Ran, path: str) -> JsonObject:
 def finalize_success(
     change: CheckpointChange, before: Checkpoint, ran: Ran, items: list[JsonObject], *, fallback: bool = False
 ) -> bool:
-    """Update the checkpoint after a worker's exit 0; return True if the worker wrote progress to the checkpoint.
+    """Update the checkpoint after an agent exited with 0. Return True if the agent wrote progress to the checkpoint
+    file.
 
     The caller has already verified any claim of `done`.
     """
@@ -96,11 +100,10 @@ def finalize_success(
 
 
 def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) -> None:
-    """End a task whose criteria are met: `done`, or `needs-human` if ``manual`` criteria still need a person's
-    decision.
+    """End a task whose criteria are met, with the status `done`.
 
-    The worker need not claim `done`: no further slice could add anything, and a read-only worker cannot write the
-    checkpoint.
+    If ``manual`` criteria still need a person's decision, the status is `needs-human`. The agent need not claim `done`,
+    because a further slice could add nothing, and a read-only agent cannot write the checkpoint file.
     """
     raw = change.checkpoint.raw
     raw["status"] = "needs-human" if manual else "done"
@@ -118,9 +121,9 @@ def finalize_proven(change: CheckpointChange, manual: list[str], worker: str) ->
 
 
 def ask_if_done(change: CheckpointChange, worker: str | None, named: list[str]) -> None:
-    """Set the status `needs-human` and ask whether the task is done.
+    """Set the status to `needs-human` and ask whether the task is done.
 
-    Nothing was changed, and the commands of the criteria in ``named`` already passed before the work.
+    The agent changed nothing, and the commands of the criteria in ``named`` already passed before the work.
     """
     import shlex
 
@@ -151,7 +154,7 @@ def withdraw_claim(
 ) -> None:
     """Withdraw an unproven claim of `done`: the task becomes `paused`, and the next step lists the unmet criteria.
 
-    ``worker`` is ``None`` for a claim left by an earlier run. ``weak`` contains the reasons why passing commands prove
+    ``worker`` is ``None`` if an earlier run left the claim. ``weak`` contains the reasons why passing commands prove
     nothing.
     """
     raw = change.checkpoint.raw
@@ -168,7 +171,9 @@ def withdraw_claim(
 
 
 def ask_about_damage(change: CheckpointChange, worker: str) -> None:
-    """Set the status `needs-human` because the worker damaged the checkpoint; the earlier checkpoint is restored."""
+    """Set the status to `needs-human` because the agent damaged the checkpoint file. The earlier version is
+    restored.
+    """
     raw = change.checkpoint.raw
     raw["status"] = "needs-human"
     raw["blockedUntil"] = None
@@ -186,7 +191,7 @@ def ask_about_damage(change: CheckpointChange, worker: str) -> None:
 
 
 def keep_output(change: CheckpointChange, worker: str, items: list[JsonObject]) -> None:
-    """Add the output of an interrupted run to the evidence; the task's status stays unchanged."""
+    """Add the output of an interrupted run to the evidence. The task's status does not change."""
     evidence.add(change, *items)
     change.event("checkpoint_written", status=change.checkpoint.status, reason="worker output recorded", worker=worker)
 
@@ -205,9 +210,9 @@ def apply_class(
     next_step: str | None = None,
     text: str,
 ) -> None:
-    """Write status, blocker, next step and events for a classified failure.
+    """Write the status, blocker, next step and events that belong to a classified failure.
 
-    ``before`` is the checkpoint before the run. If the worker wrote a new next step during the run, that step is kept.
+    ``before`` is the checkpoint before the run. If the agent wrote a new next step during the run, that step is kept.
     If ``before`` is ``None``, the next step is always replaced. ``until`` is an earlier end of the wait. ``next_step``
     overrides the next step of the failure class.
     """
@@ -239,7 +244,7 @@ def event_of_class(
     blocker: JsonObject | None,
     text: str,
 ) -> None:
-    """Add the event `rate_limited` or `failure_classified` for a classified failure."""
+    """Add the event `rate_limited` or `failure_classified` about a classified failure."""
     limited = found.limited
     change.event(
         "rate_limited" if limited else "failure_classified",
@@ -262,7 +267,7 @@ def note_of(text: str) -> str:
 
 
 def cool_down(change: CheckpointChange, worker: str, found: Classification, items: list[JsonObject]) -> None:
-    """Record a worker's rate limit in the checkpoint."""
+    """Record an agent's rate limit in the checkpoint file."""
     cooldowns = change.checkpoint.section("workerCooldowns").raw
     cooldown = {
         "type": "rate_limit",
@@ -279,7 +284,7 @@ def cool_down(change: CheckpointChange, worker: str, found: Classification, item
 
 
 def earliest_end(checkpoint: Checkpoint) -> str | None:
-    """Return the earliest end of the workers' cooldowns as text; ``None`` if no worker has a cooldown."""
+    """Return the earliest end of the agents' rate limits as a string, or ``None`` if no agent is rate-limited."""
     known = [(each.until, str(each.raw["blockedUntil"])) for each in checkpoint.cooldowns.values() if each.until]
     return min(known)[1] if known else None
 
@@ -307,7 +312,10 @@ def session_evidence(
     began: str | None = None,
     ended: str | None = None,
 ) -> list[JsonObject]:
-    """Return the evidence item for the Codex session that was rate-limited; empty if no session file is found."""
+    """Return the evidence item about the Codex session that was rate-limited, as a list.
+
+    If no session file is found, the list is empty.
+    """
     named = given or task.section("codexWorker").text("sessionPath")
     path = session_file(named, text, base, began=_seconds(began), ended=_seconds(ended))
     if path is None:
@@ -346,7 +354,7 @@ class Classification:
         return self.name == "rate_limit"
 
     def as_record(self) -> JsonObject:
-        """Return the classification as the answer of ``lth classify``, with its members in order."""
+        """Return the answer of ``lth classify``: the members of the classification, in order."""
         return {
             "class": self.name,
             "source": self.source,
@@ -360,15 +368,17 @@ class Classification:
         }
 
     def told(self) -> JsonObject:
-        """Return the rate-limit end that the provider gave if that end is too late to wait for, else an empty
-        object.
+        """Return the end of the rate limit that the provider stated, if that end is too late to wait for.
+
+        Otherwise, return an empty object.
         """
         return {"toldUntil": self.told_until} if self.told_until else {}
 
 
 class Ran:
-    """Result of one worker. ``stopped``: the worker was ended together with the run. ``ended_by``: the monitor that
-    ended the worker.
+    """Result of one agent. ``stopped`` means that the agent was ended together with the run.
+
+    ``ended_by`` is the name of the monitor that ended the agent.
     """
 
     __slots__ = (
@@ -403,8 +413,9 @@ def session_file(
 ) -> str | None:
     """Return the path of a Codex session file, or ``None``.
 
-    ``named`` is returned unchecked, with ``~`` expanded. Otherwise a path that the text mentions is used, then the
-    newest session in Codex's own folders. ``began`` and ``ended`` (seconds since 1970) limit the time of this session.
+    ``named`` is returned unchecked, with ``~`` expanded. Otherwise, the result is a path that the text mentions, else
+    the newest session in Codex's own folders. ``began`` and ``ended`` (seconds since 1970) limit the time of this
+    session.
     """
     if named:
         return expanded(named, base) if named.startswith("~") else named

@@ -1,4 +1,4 @@
-"""Prompt of one bounded slice: the contents of contract and checkpoint as plain text.
+"""Prompt of one bounded slice: the contents of the contract and the checkpoint as plain text.
 
 The anchors (``Continue exactly one bounded slice.``, ``Task directory:``, ``Next step:`` …) are a fixed part of the
 prompt. Source: ``longtask.md`` 7.
@@ -38,9 +38,10 @@ _READS_ONLY = (
 
 
 def prompt(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, *, reads_only: bool | None = None) -> str:
-    """Return a worker's prompt; empty sections are omitted, and a blank line separates the others.
+    """Return an agent's prompt. Empty sections are omitted, and blank lines separate the other sections.
 
-    ``reads_only`` is True for a worker that cannot write the checkpoint. ``None`` uses the preferred worker's setting.
+    ``reads_only`` is True for an agent that cannot write the checkpoint file. If ``reads_only`` is ``None``, the
+    preferred agent's setting is used.
     """
     if reads_only is None:
         reads_only = _preferred_reads_only(task)

@@ -1,8 +1,8 @@
-"""`lth run`: one decision, one worker, one bounded slice, and a checkpoint from which any worker can continue.
+"""`lth run`: one decision, one agent, one bounded slice, and a checkpoint file from which any agent can continue.
 
-    lease -> decide -> plan -> slot -> worker -> output file -> checkpoint -> log -> lease released
+lease -> decide -> plan -> slot -> agent -> output file -> checkpoint file -> log -> lease released
 
-An error before the worker starts leaves no trace. Source: ``longtask.md`` 10.
+An error before the agent starts leaves no trace. Source: ``longtask.md`` 10.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
 
 SLOT_SECONDS = 60
-"""Wait in seconds before a slice is tried again that found no free agent slot."""
+"""Number of seconds to wait before retrying a slice for which no agent slot was free."""
 STOPPING = "lth: stopping within seconds: the worker's output is kept, and the checkpoint stays valid."
 
 
 def run(layout: LongTaskLayout, options: RunOptions) -> Answer:
-    """Run one slice; return the answer of ``lth run`` and its exit status. If the worker failed, the status is the
-    worker's.
+    """Run one slice, and return the answer of ``lth run`` and its exit status.
+
+    If the agent failed, the exit status is the agent's.
     """
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -115,9 +116,9 @@ def _held(held: Held, checkpoint: Checkpoint) -> JsonObject:
 def _prepared(
     store: LongTaskStore, options: RunOptions, lock: RunLease, agent_slot: SliceSlot, interruption: Stop
 ) -> Prepared:
-    """Return the prepared run after its worker has an agent slot. If allowed, wait for a slot while keeping the lease.
+    """Return the prepared run when its agent has a slot. If allowed, wait for a slot while keeping the lease.
 
-    Nothing is written during the wait. If the run must stop, return the answer of a wait.
+    Nothing is written during the wait. If the run must stop, return an answer that says to wait.
     """
     from contextlib import ExitStack
 
@@ -149,7 +150,8 @@ def _shown_as_waiting(layout: LongTaskLayout, full: NoRoom) -> AbstractContextMa
 def prepare(
     change: CheckpointChange, options: RunOptions, agent_slot: SliceSlot | None, *, may_wait: bool = False
 ) -> Prepared:
-    """Decide whether to run, plan the worker, and take its agent slot, as one change that an error discards completely.
+    """Decide whether to run, plan the agent's start, and take its slot. After an error, this change is discarded
+    completely.
 
     If ``agent_slot`` is ``None``, this is a dry run, and nothing is started. Raise ``NoRoom`` if no slot is free and
     ``may_wait`` is true.
@@ -202,7 +204,7 @@ def _head(found: SchedulingDecision, change: CheckpointChange, dry_run: bool) ->
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the expired cooldowns from the checkpoint."""
+    """Remove the rate limits that have ended from the checkpoint."""
     raw = change.checkpoint.raw
     over = expired_cooldowns(change.checkpoint, change.now)
     left = {name: each.raw for name, each in change.checkpoint.cooldowns.items() if name not in over}
@@ -218,7 +220,9 @@ def _end_cooldowns(change: CheckpointChange) -> None:
 
 
 def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | None, str | None, Cooldown | None]:
-    """Return the requested worker, the worker to run (if any), its fallback, and the requested worker's cooldown."""
+    """Return the requested agent, the agent to run (if any), its fallback, and the rate limit of the requested
+    agent.
+    """
     checkpoint, policy = change.checkpoint, change.task.policy
     requested = adapters.normalised(options.worker or policy.preferred or "local-command")
     named = options.fallback_worker or policy.fallback or ""
@@ -233,14 +237,14 @@ def _choose(change: CheckpointChange, options: RunOptions) -> tuple[str, str | N
 
 
 def _ask_to_fill_in(change: CheckpointChange, requested: str, fields: str) -> JsonObject:
-    """Log and return the answer for a paid worker when the contract still contains template text."""
+    """Log and return the answer that a paid agent does not start because the contract still contains template text."""
     found = SchedulingDecision("needs-human", f"{fields}; then run the same command again")
     change.event("needs_human", reason=found.reason, nextStep=change.checkpoint.next_step)
     return {**_head(found, change, dry_run=False), "worker": None, "requestedWorker": requested}
 
 
 def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: str) -> JsonObject:
-    """Log and return the run's answer if no agent slot is free; the scheduler retries the slice later."""
+    """Log and return the answer that no agent slot is free. The scheduler retries the slice later."""
     change.event("run_skipped", worker=worker, reason=why, waitSeconds=SLOT_SECONDS)
     return {
         "decision": "wait",
@@ -256,7 +260,7 @@ def _wait_for_slot(change: CheckpointChange, requested: str, worker: str, why: s
 def _wait_for_cooldown(
     change: CheckpointChange, requested: str, fallback: str | None, cooldown: Cooldown, dry_run: bool
 ) -> JsonObject:
-    """Log and return the run's answer if all usable workers are rate-limited: wait for the earliest end."""
+    """Log and return the answer that all usable agents are rate-limited, with the earliest end to wait for."""
     others = adapters.cooldown(change.checkpoint, fallback, change.now) if fallback else None
     known = [each for each in (cooldown, others) if each]
     until, text = min((each.until, str(each.raw["blockedUntil"])) for each in known if each.until)

@@ -1,15 +1,14 @@
-"""Files of one worker session, next to its output file: transcript, recording, and the rescue point taken before the
-session.
+"""Files of one agent session, next to its output file.
 
-    sessions/STAMP/
-      transcript.txt             words and actions of the worker and the harness; secrets masked
-      recording.cassette.jsonl   the same session for ``lth run --worker replay:FILE``
-      rescue.json                snapshot of the working copy, if it is a git repository
+sessions/STAMP/
+  transcript.txt             words and actions of the agent and the harness; secrets are masked
+  recording.cassette.jsonl   recording of the session for ``lth run --worker replay:FILE``
+  rescue.json                rescue point from before the session: snapshot of the working copy, if it is in git
 
 STAMP is the start time of the session. The newest 30 sessions are kept. The snapshot is a git object under the private
-ref ``refs/harness/slices/TASK/STAMP``. A snapshot never contains the task's own files, even in the same repository.
-Workers can write to this folder, so ``rescue.json`` is trusted only if the ref agrees with it. Source: ``longtask.md``
-10.2.
+ref ``refs/harness/slices/TASK/STAMP``. A snapshot never contains the task's own files, even if they are in the same
+repository. Agents can write to this folder, so ``rescue.json`` is trusted only if the ref agrees with it. Source:
+``longtask.md`` 10.2.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ RECORDING, TRANSCRIPT = "recording.cassette.jsonl", "transcript.txt"
 
 
 class SessionFolder:
-    """Folder for the files of one worker session."""
+    """Folder for the files of one agent session."""
 
     def __init__(self, path: str, point: RescuePoint | None) -> None:
         self.path = path
@@ -52,7 +51,7 @@ class SessionFolder:
         return os.path.join(self.path, TRANSCRIPT)
 
     def recording(self) -> Recording:
-        """Return the session's recording; if a rescue point exists, the recording includes file changes."""
+        """Return the session's recording. If there is a rescue point, the recording includes file changes."""
         path, point = Path(self.path, RECORDING), self.point
         return Recording(path, point.git, point.tree_now) if point else Recording(path)
 
@@ -60,8 +59,8 @@ class SessionFolder:
 def begun(layout: LongTaskLayout, *, task_id: str, worker: str, cwd: str, at: str, takes_point: bool) -> SessionFolder:
     """Create a session folder, save the working copy as a rescue point, and remove the oldest session folders.
 
-    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, warn and
-    continue.
+    Raise ``OutsideTask`` if the folder would be outside the task. If the working copy cannot be saved, print a warning
+    and continue.
     """
     path = made(layout, at)
     _forget_oldest(layout)
@@ -103,7 +102,7 @@ _OWN_FILES = ("task.json", "checkpoint.json", "harness.md", "runs", "sessions", 
 
 @dataclass(frozen=True, kw_only=True)
 class RescuePoint:
-    """Snapshot of a working copy, with its repository. ``name`` is the name of the session's folder."""
+    """Snapshot of a working copy, with its repository. ``name`` is the name of the session folder."""
 
     name: str
     folder: str  # of the session
@@ -120,7 +119,7 @@ class RescuePoint:
         return {**place, "snapshot": self.snapshot.as_record()}
 
     def tree_now(self) -> str:
-        """Return a new commit of the current worktree; no ref points to this commit."""
+        """Return a new commit of the current worktree. No ref points to this commit."""
         ref = f"{self.snapshot.ref}-now"
         made = snapshot.candidate(self.git, ref, exclude=self.exclude, message="as it is now", base=self.snapshot)
         self.git.update_ref(ref, None)
@@ -128,7 +127,10 @@ class RescuePoint:
 
 
 def repository_of(folder: str) -> Git | None:
-    """Return the git worktree that contains a folder; ``None`` outside git or if git is not installed."""
+    """Return the git worktree that contains a folder.
+
+    Return ``None`` if the folder is not in a repository or git is not installed.
+    """
     try:
         git = Git(folder)
         return Git(git.top()) if git.is_repository else None
@@ -139,9 +141,9 @@ def repository_of(folder: str) -> Git | None:
 def take_point(
     layout: LongTaskLayout, folder: str, *, task_id: str, worker: str, cwd: str, at: str, why: str = "before a slice"
 ) -> RescuePoint | None:
-    """Save the worktree that contains ``cwd`` as a rescue point; return ``None`` outside git. User files do not change.
+    """Save the worktree that contains ``cwd`` as a rescue point, and return it. Return ``None`` outside git.
 
-    Raise ``UnsafeTree`` if a git operation is in progress in the worktree.
+    User files do not change. Raise ``UnsafeTree`` if a git operation is in progress in the worktree.
     """
     git = repository_of(cwd)
     if git is None:
@@ -160,7 +162,7 @@ def take_point(
 
 @contextmanager
 def as_committed(layout: LongTaskLayout, git: Git, ref: str) -> Iterator[str]:
-    """Yield a commit of the current worktree without the task's own files; afterwards no ref points to this commit."""
+    """Yield a commit of the current worktree without the task's own files. Afterwards, no ref points to the commit."""
     made = snapshot.candidate(git, ref, exclude=_own_files(layout, git), message="as it is claimed")
     try:
         yield made
@@ -209,8 +211,9 @@ def _read_point(layout: LongTaskLayout, name: str) -> RescuePoint | None:
 
 
 def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
-    """Return path patterns of the task's own files, relative to the worktree; empty if the task is outside the
-    worktree.
+    """Return the path patterns of the task's own files, relative to the worktree.
+
+    If the task is outside the worktree, the result is empty.
     """
     top, root = os.fspath(git.top()), os.path.realpath(layout.root)
     if os.path.commonpath([top, root]) != top:
@@ -223,7 +226,9 @@ def _own_files(layout: LongTaskLayout, git: Git) -> tuple[str, ...]:
 
 
 def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth rescue``: a list of rescue points, or the result of showing or restoring one."""
+    """Return the answer of ``lth rescue``: a list of rescue points, or the result of showing or restoring one of
+    them.
+    """
     if options.restore:
         return restore(layout, options.restore), 0
     if options.show:
@@ -233,7 +238,7 @@ def rescue(layout: LongTaskLayout, options: RescueOptions) -> tuple[JsonObject, 
 
 
 def show(layout: LongTaskLayout, name: str) -> JsonObject:
-    """Return one rescue point, the ``files`` that have changed since, and the ``commits`` made since."""
+    """Return one rescue point, with the ``files`` that have changed and the ``commits`` that were made since then."""
     point = find_point(layout, name)
     changes = point.git.changed_paths(point.snapshot.commit, point.tree_now())
     head = point.git.head()
@@ -245,7 +250,7 @@ def restore(layout: LongTaskLayout, name: str) -> JsonObject:
     """Restore files, index, branch and HEAD from a rescue point.
 
     In the result, ``undo`` is the name of a new rescue point with the state before the restore. Raise ``Busy`` while a
-    run holds the lease. Raise ``UnsafeTree``, with nothing changed, during a git operation.
+    run holds the lease. During a git operation, raise ``UnsafeTree`` and change nothing.
     """
     task, _ = LongTaskStore(layout).load()
     lock = RunLease(layout, owner=None, ttl_seconds=DEFAULT_TTL_SECONDS, run_id=new_run_id())

@@ -1,6 +1,6 @@
-"""One running slice: changes to the checkpoint after its worker has ended, while the run holds the lease.
+"""One running slice: changes to the checkpoint file after the agent has ended, while the run holds the lease.
 
-Also the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
+The module also writes the handoff note after a rate limit. Source: ``longtask.md`` 10.2 - 10.4, 14, 16.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _GOES_ON = ("active", "paused")
 
 
 class LeaseGone(Exception):
-    """Raised if another run may own the task, so that this run must not write the checkpoint."""
+    """Error raised if another run may own the task, so that this run must not write the checkpoint file."""
 
 
 class _Claimed(Exception):
-    """Raised if the checkpoint says `done` and its current content was not verified."""
+    """Error raised if the checkpoint file says `done` but its current content was not verified."""
 
 
 class Slice:
-    """One slice: records the results of its workers. Each worker runs through the engine as a ``work.SliceWork``."""
+    """One slice, which records the results of its agents. The engine runs each agent as a ``work.SliceWork``."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Slice:
         return self.interruption.number is not None or not self.lock.in_time()
 
     def kept(self, ran: Ran, prefix: str) -> WorkerResult:
-        """Save the output of an ended worker in a file of the task; return the worker's result."""
+        """Save the output of an agent that has ended in a file of the task, and return the agent's result."""
         if ran.stopped and self.lock.lost:
             ran.error = f"lease lost: {self.lock.lost}"
         elif ran.stopped and self.interruption.number:
@@ -94,13 +94,13 @@ class Slice:
             raise
 
     def classify(self, attempt: WorkerResult) -> None:
-        """Classify the failure of an ended worker."""
+        """Classify the failure of an agent that has ended."""
         attempt.classify(self.prepared.task, self.options.codex_session_path, self.prepared.prompt, self.layout.root)
 
     # ---- its end
 
     def change(self, act: Callable[[CheckpointChange], T], *ended: WorkerResult) -> T:
-        """Change the checkpoint and add the events of the ended workers; return the result of ``act``.
+        """Change the checkpoint file, add the events of the agents that have ended, and return the result of ``act``.
 
         If the lease is lost, ``LeaseGone`` is raised and the change is discarded completely.
         """
@@ -123,10 +123,10 @@ class Slice:
         self.store.event({"type": event.pop("kind"), "at": clock.timestamp(fraction=True), **event})
 
     def worth_verifying(self) -> str | None:
-        """Return the checkpoint as text if it says `done`, or if the open task has a criterion that can be decided now.
+        """Return the checkpoint as text if verification makes sense, otherwise ``None``.
 
-        A criterion can be decided by a command or an output, or if there is evidence about the criterion. Otherwise, or
-        if the checkpoint does not load, return ``None``.
+        This is the case if the checkpoint says `done`. For an open task, a criterion must be decidable now: by a
+        command, an output or existing evidence. Return ``None`` also if the checkpoint file cannot be loaded.
         """
         try:
             task, checkpoint = self.store.load()
@@ -141,10 +141,11 @@ class Slice:
     def succeeded(
         self, attempt: WorkerResult, verified: dict[str, JsonObject], *, fallback: bool = False
     ) -> tuple[JsonObject, int]:
-        """Record a worker's exit 0: the worker's checkpoint is kept, and a claim of `done` only if verified.
+        """Record that an agent exited with 0. The checkpoint that the agent wrote is kept, but a claim of `done` only
+        if verified.
 
-        ``verified`` maps checkpoint texts to verification reports. Return the answer's members, including ``status``,
-        and the exit status.
+        ``verified`` contains verification reports by checkpoint text. Return the members of the answer, including
+        ``status``, and the exit status.
         """
         for left in range(_CLAIM_ROUNDS, -1, -1):
             try:
@@ -188,7 +189,7 @@ class Slice:
         return {"status": raw["status"]}, 0
 
     def verify(self, attempt: WorkerResult, text: str) -> JsonObject:
-        """Return the verification report on a checkpoint, with the worker's output as evidence; no lock is taken."""
+        """Return the verification report on a checkpoint, with the agent's output as evidence. No lock is taken."""
         raw = jsontext.loads(text)
         raw["evidence"] = [*Checkpoint(raw).items("evidence"), *attempt.items]
         task = self.prepared.task
@@ -204,14 +205,14 @@ class Slice:
     def _line(
         self, attempt: WorkerResult, report: JsonObject | None, *, claimed: bool, code: str = "not_verified"
     ) -> ClaimVerdict:
-        """Return the ledger's verdict on the claim of this worker."""
+        """Return the verdict on this agent's claim, as a line for the ledger."""
         task = self.prepared.task
         return claim.verdict_on(self.layout, task, report, claimed=claimed, by=attempt.known_of_it(task.id), code=code)
 
     def failed(self, attempt: WorkerResult, *, earliest: bool = False) -> JsonObject:
-        """Record a classified failure (status, blocker and next step); return the answer's members.
+        """Record a classified failure (status, blocker and next step), and return the members of the answer.
 
-        If ``earliest`` is true, a rate limit lasts only until the first worker may run again.
+        If ``earliest`` is true, a rate limit lasts only until the first of the agents may run again.
         """
         git = repository_lines(self.layout, self.prepared.task) if attempt.limited else []
         earliest = earliest or self.prepared.waited_for is not None
@@ -245,7 +246,7 @@ class Slice:
         return members
 
     def _cut_short(self, change: CheckpointChange, attempt: WorkerResult) -> str:
-        """Record a worker that a signal stopped: keep its output and progress, and withdraw its claim of `done`."""
+        """Record that a signal stopped the agent: keep its output and progress, and withdraw its claim of `done`."""
         if change.damaged:
             outcome.ask_about_damage(change, attempt.worker)
         outcome.keep_output(change, attempt.worker, attempt.items)
@@ -255,19 +256,19 @@ class Slice:
         return change.checkpoint.status
 
     def cut_short(self, attempt: WorkerResult) -> str:
-        """Record a worker that a signal stopped; return the task's status."""
+        """Record that a signal stopped the agent, and return the task's status."""
         return self.change(lambda change: self._cut_short(change, attempt), attempt)
 
     def lost(self, attempt: WorkerResult) -> Answer:
-        """Log the end of a run that lost its lease; return its answer. The checkpoint is left to the run that owns the
-        lease.
+        """Log the end of a run that lost its lease, and return its answer. Only the lease's new owner may write the
+        checkpoint file.
         """
         self._log(attempt.event(reason="lease lost"))
         log.warn(f"lease lost: {self.lock.lost}; the checkpoint was not changed")
         return self.answer(self.prepared.answer["status"], attempt) | {"error": f"lease lost: {self.lock.lost}"}, 1
 
     def answer(self, status: str, attempt: WorkerResult) -> JsonObject:
-        """Return the answer of a run that used one worker."""
+        """Return the answer of a run in which only one agent ran."""
         return {**self.prepared.answer, **attempt.result(), "status": status}
 
 
@@ -276,8 +277,9 @@ _MOST_PATHS = 50
 
 
 def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
-    """Return lines with the working copy's last commit and git status; empty if git fails or takes more than two
-    seconds.
+    """Return lines with the last commit and the git status of the working copy.
+
+    If git fails or takes more than two seconds, the list is empty.
     """
     if not task.repo_path:
         return []
@@ -303,9 +305,9 @@ def repository_lines(layout: LongTaskLayout, task: Contract) -> list[str]:
 def write_handoff(
     change: CheckpointChange, workers: tuple[str, str, str | None], items: list[JsonObject], git: list[str]
 ) -> str:
-    """Add a handoff note with its evidence and event to a change; return the note's path.
+    """Add a handoff note, with its evidence and event, to a change. Return the path of the note.
 
-    ``workers`` are the requested worker, the last worker that ran, and the fallback.
+    ``workers`` are the requested agent, the last agent that ran, and the fallback.
     """
     text = _handoff(change, workers, items, git)
     path = change.keep(f"evidence/handoff-{file_stamp(change.at)}.md", text)

@@ -1,8 +1,8 @@
-"""One worker of a slice: the agent that does the work, and the worker's result.
+"""One agent of a slice, which does the work, and the agent's result.
 
-The agent is a client's command line, a shell command, or a built-in agent. A worker that cannot be started has failed:
-its exit status is 127 if its program is missing, otherwise 126. The result contains exit status, output, usage, output
-file, event and answer. Source: ``longtask.md`` 9, 10.2, 10.4.
+The agent is a client's command line, a shell command, or a built-in agent. An agent that cannot be started has failed:
+its exit status is 127 if its program is missing, otherwise 126. The result contains the exit status, output, usage,
+output file, event and answer. Source: ``longtask.md`` 9, 10.2, 10.4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEVER_STARTED = (STOPPED, "stopped before it started")
 
 
 def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
-    """Return the agent of a plan; a command line's output goes to ``printed``.
+    """Return the agent that a plan describes. The output of a command line goes to ``printed``.
 
     ``refusal`` detects a provider's refusal in a client's output. A shell command has no account, so its output is not
     checked.
@@ -60,7 +60,7 @@ def agent_of(plan: Plan, printed: Printed, refusal: Refusal) -> Agent:
 
 
 class Startable(Agent):
-    """Agent that reports a failed start as a turn: ``failure`` then contains the exit status and the reason."""
+    """Agent that reports a failed start as a turn. ``failure`` then contains the exit status and the reason."""
 
     def __init__(self, agent: Agent, plan: Plan, must_stop: Callable[[], bool]) -> None:
         self.name = agent.name
@@ -72,11 +72,11 @@ class Startable(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the wrapped agent."""
+        """Account of the agent that this object wraps."""
         return self._agent.account
 
     def start(self, brief: Brief) -> Turn:
-        """Start the agent and return its turn; if the start fails, return a turn that has already ended."""
+        """Start the agent and return its turn. If the start fails, return a turn that has already ended."""
         try:
             if not self._must_stop():
                 return self._agent.start(brief)
@@ -91,28 +91,28 @@ class Startable(Agent):
 
 
 class _Failed(Turn):
-    """Turn of an agent that could not be started; the turn has no process."""
+    """Turn of an agent that could not be started. The turn has no process."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         self._end: Finished | None = Finished(ok=False, message=message, exit_code=exit_code)
 
     @property
     def ended(self) -> bool:
-        """True after the end event was returned or dropped."""
+        """True after the end event has been returned or dropped."""
         return self._end is None
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """``None``, because no process was started."""
+        """Always ``None``, because no process was started."""
         return None
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the end event on the first call, then ``None``."""
+        """Return the end event on the first call, and ``None`` on later calls."""
         end, self._end = self._end, None
         return end
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """Drop the end event; there is no process to stop."""
+        """Drop the end event, because there is no process to stop."""
         self._end = None
 
 
@@ -121,7 +121,7 @@ _SHORTEST_ECHO = 12
 
 
 class WorkerResult:
-    """Result of an ended worker. ``prefix`` is the start of the reason in the worker's event: ``fallback `` or
+    """Result of an agent that has ended. ``prefix`` is put before the reason in the agent's event: ``fallback `` or
     empty.
     """
 
@@ -141,18 +141,18 @@ class WorkerResult:
 
     @property
     def known_class(self) -> Classification:
-        """Class of the worker's failure; available after ``classify``."""
+        """Class of the agent's failure, which is available after ``classify``."""
         if self.classification is None:
             raise AssertionError("a failure is settled once it is classified")
         return self.classification
 
     @property
     def limited(self) -> bool:
-        """True if the worker failed because of a rate limit."""
+        """True if the agent failed because of a rate limit."""
         return self.classification is not None and self.classification.limited
 
     def classify(self, task: Contract, session_path: str | None, prompt: str, base: str) -> None:
-        """Classify the worker's failure; after a rate limit of Codex, also add its session file to the evidence."""
+        """Classify the agent's failure. After a rate limit of Codex, also add its session file to the evidence."""
         ran = self.ran
         self.text = failure_text(ran, prompt)
         self.classification = classified(ran, self.text, task)
@@ -162,11 +162,11 @@ class WorkerResult:
 
     @property
     def next_step(self) -> str | None:
-        """Next step of the checkpoint after a monitor ended the worker; ``None`` if no monitor ended the worker."""
+        """Next step for the checkpoint file after a monitor ended the agent; ``None`` if no monitor ended the agent."""
         return classifier.ENDED_BY[self.ran.ended_by][1] if self.ran.ended_by else None
 
     def event(self, reason: str | None = None) -> JsonObject:
-        """Return the log event for the worker's end."""
+        """Return the log event about the agent's end."""
         done = self.ran.exit_code == 0 and reason is None
         return {
             "kind": "worker_completed" if done else "worker_failed",
@@ -180,7 +180,7 @@ class WorkerResult:
         }
 
     def known_of_it(self, task_id: str) -> ClaimVerdict:
-        """Return the facts about this worker for the verdict ledger; the caller adds the verdict."""
+        """Return the facts about this agent for the verdict ledger. The caller adds the verdict."""
         from agent_harness.session.ledger import ClaimVerdict
 
         ran = self.ran
@@ -198,7 +198,7 @@ class WorkerResult:
         )
 
     def result(self) -> JsonObject:
-        """Return the members of the run's answer that describe this worker."""
+        """Return the members of the run's answer that describe this agent."""
         plan = self.ran.plan
         return {
             "worker": plan.worker,
@@ -212,7 +212,7 @@ class WorkerResult:
 
 
 def classified(ran: Ran, text: str, task: Contract) -> Classification:
-    """Return the classification of a worker's failure, from the monitor that ended the worker or from the worker's
+    """Return the classification of an agent's failure, from the monitor that ended the agent or from the agent's
     output.
     """
     source = ran.plan.worker if ran.plan.worker in schema.SOURCES else None
@@ -225,7 +225,7 @@ def classified(ran: Ran, text: str, task: Contract) -> Classification:
 
 
 def output_file(ran: Ran) -> str:
-    """Return the content of ``evidence/worker-output-STAMP.txt``; other programs rely on its labels."""
+    """Return the content of ``evidence/worker-output-STAMP.txt``. Other programs rely on the labels in this file."""
     head = [
         f"worker: {ran.plan.worker}",
         f"command: {' '.join(redact(ran.plan.command).splitlines())}",
@@ -239,8 +239,8 @@ def output_file(ran: Ran) -> str:
 
 
 def failure_text(ran: Ran, prompt: str) -> str:
-    """Return the last part of a failed worker's stdout and stderr, without echoed prompt text, and the error
-    message.
+    """Return the last part of a failed agent's stdout and stderr, and the error message. Echoed prompt text is
+    removed.
     """
     parts = [_without_echo(stream, prompt)[-_CLASSIFIED:] for stream in (ran.stdout, ran.stderr)]
     return "\n".join([*parts, ran.error or ""]).strip()
@@ -257,7 +257,10 @@ def _without_echo(text: str, prompt: str) -> str:
 
 
 def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
-    """Return the usage printed by a worker; ``None`` if none is printed, as for Kimi and shell commands."""
+    """Return the usage that an agent's client printed.
+
+    Return ``None`` if the client prints no usage, as Kimi and shell commands do.
+    """
     from agent_harness.agents import claude_code as claude
     from agent_harness.agents.codex import command as codex
 
@@ -270,7 +273,7 @@ def printed_usage(worker: str, stdout: str, stderr: str) -> JsonObject | None:
 
 
 def reported_usage(used: Totals) -> JsonObject | None:
-    """Return the usage that an agent reported during the run; ``None`` if the agent reported no usage."""
+    """Return the usage that an agent reported during the run, or ``None`` if it reported none."""
     if not used.reported:
         return None
     counts = (used.input_tokens, used.output_tokens, used.cached_tokens, used.input_tokens + used.output_tokens)

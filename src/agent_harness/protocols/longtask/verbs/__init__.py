@@ -1,1 +1,1 @@
-"""Commands of `lth`, except running a slice."""
+"""Commands of `lth`, except the one that runs a slice."""

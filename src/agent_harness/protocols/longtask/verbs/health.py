@@ -1,6 +1,6 @@
-"""Readiness check of a task: files, scheduling decision, scheduler, and the programs and folders of the workers.
+"""Check of whether a task is ready to run: files, scheduling decision, scheduler, and the agents' programs and folders.
 
-The only program started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17.
+The only program that is started is `PROGRAM --version`, for at most three seconds. Source: ``longtask.md`` 17.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _RANK = {"pass": 0, "warn": 1, "fail": 2}
 
 
 def health(layout: LongTaskLayout, *, strict: bool = False) -> tuple[JsonObject, int]:
-    """Return the report of ``lth health`` and its exit status, which is 1 only if ``strict`` is set and a check
-    fails.
+    """Return the report of ``lth health`` and its exit status.
+
+    The exit status is 1 only if ``strict`` is set and a check fails.
     """
     found = report(layout)
     return found, 1 if strict and found["status"] == "fail" else 0
 
 
 def report(layout: LongTaskLayout) -> JsonObject:
-    """Return the health report: the result of each check, and the worst status as the overall status."""
+    """Return the health report: the result of each check, and the worst result as the overall status."""
     store = LongTaskStore(layout)
     errors = store.errors()
     if errors:
@@ -64,7 +65,7 @@ def report(layout: LongTaskLayout) -> JsonObject:
 
 
 def scheduler_of(task: Contract) -> str:
-    """Return the canonical name of the task's scheduler; unknown names are returned unchanged."""
+    """Return the canonical name of the task's scheduler. An unknown name is returned unchanged."""
     if named := task.section("scheduler").text("type"):
         return _SCHEDULER_ALIASES.get(named.strip(), named.strip())
     return "openclaw-cron" if adapters.normalised(task.policy.preferred or "") == adapters.DIRECT else "manual"

@@ -1,4 +1,4 @@
-"""`lth init`: create a task from a template or copy an example, and keep backups of an overwritten task.
+"""`lth init`: creates a task from a template or copies an example, and keeps backups of a task that it overwrites.
 
 Source: ``longtask.md`` 5.
 """
@@ -28,13 +28,15 @@ _NOT_STARTED = (adapters.DIRECT, "manual-review")
 
 
 class AlreadyThere(HarnessError):
-    """Error: the folder already contains a task; nothing was written."""
+    """Error that the folder already contains a task. Nothing was written."""
 
     code = "already_there"
 
 
 def init(layout: LongTaskLayout, options: InitOptions) -> tuple[JsonObject | str, int]:
-    """Create a task; return one line of text, or its health report. All refusals come before the first write."""
+    """Create a task, and return one line of text or the task's health report. A refusal comes before anything is
+    written.
+    """
     template = options.template
     if template in EXAMPLES:
         content = _example(template, options)
@@ -148,7 +150,7 @@ def _write(layout: LongTaskLayout, content: dict[str, bytes], *, force: bool) ->
 
 
 def _forget_earlier(layout: LongTaskLayout) -> None:
-    """Move the state folder of an earlier, deleted task in this directory aside, and print its new path."""
+    """Move the state folder of an earlier, deleted task in this directory to another place, and print the new path."""
     from agent_harness.kernel import trusted_state
 
     if aside := trusted_state.set_aside(layout.task, layout.root):
@@ -167,7 +169,7 @@ def _refuse_existing(layout: LongTaskLayout, *, force: bool) -> None:
 
 
 def _refuse_running(layout: LongTaskLayout) -> None:
-    """Raise ``Busy`` if a run of the task that would be replaced is in progress."""
+    """Raise ``Busy`` if the task that would be replaced has a running slice."""
     if not os.path.lexists(layout.lock):
         return
     from agent_harness.protocols.longtask.run import lease_file
@@ -214,10 +216,10 @@ TEMPLATES: dict[str, dict[str, str]] = {
 }
 
 EXAMPLES = ("example-coding", "example-video-analysis", "resume-demo")
-"""Names of complete example tasks that are shipped and copied unchanged."""
+"""Names of the complete example tasks that are shipped. An example is copied unchanged."""
 
 SCHEDULERS = {"openclaw": "openclaw-cron", "none": "manual", "openclaw-cron": "openclaw-cron", "manual": "manual"}
-"""Map from accepted scheduler names to canonical names."""
+"""Canonical names of schedulers, by accepted name."""
 
 CONSTRAINT = {
     "id": "bounded-runs",
@@ -225,14 +227,14 @@ CONSTRAINT = {
     "type": "hard",
     "category": "scope",
 }
-"""Constraint that every new contract contains."""
+"""Constraint that is part of every new contract."""
 
 LOCAL = "local-command"
 _ID = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class Choices:
-    """Validated options for a new task; only ``template`` and ``worker`` are always set."""
+    """Validated options for a new task. Only ``template`` and ``worker`` are always set."""
 
     def __init__(self, template: str, task_id: str, scheduler: str, worker: str, fallback: str | None) -> None:
         self.template = template
@@ -254,12 +256,12 @@ class Choices:
 
     @property
     def workers(self) -> list[str]:
-        """Worker names of the new task: the preferred worker, then the fallback if there is one."""
+        """Names of the new task's agents: the preferred agent, then the fallback if there is one."""
         return list(dict.fromkeys([self.worker, *([self.fallback] if self.fallback else [])]))
 
 
 def id_of(folder: str) -> str:
-    """Return a task id made from the task's folder name."""
+    """Return a task id that is made from the name of the task's folder."""
     return "".join(letter if letter in _ID else "-" for letter in folder) or "task"
 
 
@@ -303,7 +305,7 @@ FIRST_SLICE = "Do the first bounded slice towards the objective."
 
 
 def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
-    """Return the checkpoint of a new task, before its first run."""
+    """Return the content of the checkpoint file for a new task, before its first run."""
     return {
         "schemaVersion": 1,
         "taskId": task_id,
@@ -321,7 +323,7 @@ def first_checkpoint(task_id: str, now: str, next_step: str) -> JsonObject:
 
 
 def operating_rules(template: str) -> str:
-    """Return the text of ``harness.md`` for a template."""
+    """Return the text of ``harness.md`` that belongs to a template."""
     return f"""\
 # Operating rules
 
@@ -357,7 +359,9 @@ def _scheduler_section(choices: Choices) -> JsonObject:
 
 
 def _config_name(worker: str) -> str:
-    """Return the member of ``task.json`` that configures a worker; empty if the harness never starts the worker."""
+    """Return the member of ``task.json`` that configures an agent, or an empty string if the harness never starts the
+    agent.
+    """
     if worker in adapters.CONFIGS:
         return adapters.CONFIGS[worker]
     return "agentWorker" if adapters.is_runnable(worker) else ""

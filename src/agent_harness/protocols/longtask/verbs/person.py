@@ -1,12 +1,12 @@
-"""Decisions that a person makes in a view of a task. Each decision corresponds to an ``lth`` command.
+"""Decisions that a person makes in a view of a task. Each decision has the effect of an ``lth`` command.
 
-    active          lth record DIR --status active [--note TEXT]
-    done            lth record DIR --status done
-    ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
-    ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
+active          lth record DIR --status active [--note TEXT]
+done            lth record DIR --status done
+ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
+ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
-The view keeps the shown ``revision`` of the task. If task or checkpoint have changed since, the decision is refused.
-Source: ``faces.md`` F-SRV-4, F-SRV-8.
+The view keeps the ``revision`` of the task that it shows. If the task or its checkpoint file has changed since then,
+the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ GO_ON = "active"
 
 
 class TaskChoices:
-    """Decisions about a task that a person can make now, with a description each; empty while the task needs no
-    person.
+    """Decisions about a task that a person can make now, each with a description. If no person is needed, there are
+    none.
     """
 
     __slots__ = ("criteria", "revision", "waits", "words")
@@ -41,7 +41,7 @@ class TaskChoices:
 
 
 def choices(layout: LongTaskLayout) -> TaskChoices | None:
-    """Return the decisions available for the task on disk; ``None`` if the task does not load."""
+    """Return the decisions that are possible for the task on disk, or ``None`` if the task cannot be loaded."""
     store = LongTaskStore(layout)
     try:
         revision = store.revision()
@@ -63,10 +63,10 @@ def choices(layout: LongTaskLayout) -> TaskChoices | None:
 
 
 def decide(layout: LongTaskLayout, word: str, text: str, *, shown: str, by: str) -> str:
-    """Carry out a person's decision; return the answer of the corresponding command.
+    """Carry out a person's decision, and return the answer of the corresponding command.
 
-    Raise ``Superseded`` if the task has changed since the revision ``shown``. Raise ``UsageError`` if ``word`` is not
-    an available decision, and ``Refused`` if the caller is a worker of the task.
+    Raise ``Superseded`` if the task has changed since the revision ``shown``, and ``UsageError`` if ``word`` is not a
+    possible decision. Raise ``Refused`` if an agent of the task makes the call.
     """
     log.refuse_workers(layout, "harness serve")
     found = choices(layout)

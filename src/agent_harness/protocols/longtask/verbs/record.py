@@ -1,4 +1,4 @@
-"""Commands `record` and `evidence`: progress and evidence, written by a person or by the worker itself.
+"""Commands `record` and `evidence`, with which a person or the agent itself writes progress and evidence.
 
 Source: ``longtask.md`` 12.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ViewAction:
-    """Action that a person took in a view: who acted, and the task revision that the view showed."""
+    """Action that a person took in a view: the person who acted, and the task revision that the view showed."""
 
     __slots__ = ("by", "shown")
 
@@ -34,19 +34,20 @@ class ViewAction:
         self.by = by  # for the event
 
     def event(self) -> JsonObject:
-        """Return the event member that names the person who acted."""
+        """Return the member of an event that names the person who acted."""
         return {"by": self.by}
 
 
 def _refuse_other(layout: LongTaskLayout, action: ViewAction | None) -> None:
-    """Raise ``Superseded`` if the task has changed since the view showed the task. The caller holds the lock."""
+    """Raise ``Superseded`` if the task has changed since it was shown in the view. The caller holds the lock."""
     if action is not None and LongTaskStore(layout).revision() != action.shown:
         raise Superseded("The task has changed since the page was loaded. Reload the page", hint="lth status .")
 
 
 def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction | None = None) -> tuple[str, int]:
-    """Write the given progress to the checkpoint. Raise ``VerificationFailed``, with nothing written, for an unproven
-    ``done``.
+    """Write the given progress to the checkpoint file.
+
+    If the progress is a ``done`` that is not proven, raise ``VerificationFailed`` and write nothing.
     """
     store = LongTaskStore(layout)
     line: ClaimVerdict | None = None
@@ -72,7 +73,7 @@ def record(layout: LongTaskLayout, options: RecordOptions, *, action: ViewAction
 
 
 def _persons_claim(layout: LongTaskLayout, task: Contract, report: JsonObject) -> ClaimVerdict:
-    """Return the verdict on a person's claim that the task is done; the verdict refers to the previous verdict."""
+    """Return the verdict on a person's claim that the task is done. The verdict refers to the previous verdict."""
     from dataclasses import replace
 
     from agent_harness.kernel.process import new_run_id
@@ -115,8 +116,9 @@ def _record(
 
 
 def _end_cooldowns(change: CheckpointChange) -> None:
-    """Remove the cooldowns of workers without an account when a task continues; the account clock has all other
-    limits.
+    """Remove the rate limits of agents without an account, because the task continues.
+
+    All other rate limits are in the account clock.
     """
     if not change.checkpoint.cooldowns:
         return
@@ -143,9 +145,9 @@ def _blocker(change: CheckpointChange, options: RecordOptions) -> JsonObject | N
 
 
 def accept(layout: LongTaskLayout) -> tuple[str, int]:
-    """Accept the current ``task.json``; return a line with the changed members.
+    """Accept the current ``task.json``, and return a line that lists the changed members.
 
-    Raise ``Refused`` if the caller is a worker of the task.
+    Raise ``Refused`` if an agent of the task makes the call.
     """
     log.refuse_workers(layout, "lth accept")
     task, _ = LongTaskStore(layout).load()
@@ -160,9 +162,9 @@ _OURS = frozenset(("runs", ".lth.lock", "task.json", "checkpoint.json", "harness
 def gather(
     layout: LongTaskLayout, options: EvidenceOptions, *, action: ViewAction | None = None
 ) -> tuple[JsonObject, int]:
-    """Record the evidence item described by the options; return its record.
+    """Record the evidence item that the options describe, and return its record.
 
-    Raise ``OutsideTask``, with nothing written, if the manifest path is outside the task.
+    If the manifest path is outside the task, raise ``OutsideTask`` and write nothing.
     """
     answer = LongTaskStore(layout).change(lambda change: _gather(change, options, action))
     item = answer["evidence"]
@@ -178,8 +180,9 @@ def gather(
 
 
 def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
-    """Return one line for each unknown criterion that the evidence item refers to; the line lists the known
-    criteria.
+    """Return one line for each criterion that the evidence item refers to but the task does not have.
+
+    The line lists the criteria that the task has.
     """
     task, _ = LongTaskStore(layout).load()
     known = [each.id for each in task.criteria]
@@ -190,7 +193,7 @@ def _unknown_of(layout: LongTaskLayout, item: JsonObject) -> list[str]:
 
 
 def _say_word(layout: LongTaskLayout, task_id: str, manual: list[str], item: JsonObject) -> None:
-    """Write a person's evidence on manual criteria to the verdict ledger."""
+    """Write the evidence that a person gave on manual criteria to the verdict ledger."""
     from agent_harness.session import ledger
 
     failed = records.EvidenceItem(item).says_failed
@@ -234,7 +237,9 @@ def _gather(change: CheckpointChange, options: EvidenceOptions, action: ViewActi
 
 
 def _place(change: CheckpointChange, kind: str, manifest: str | None) -> str:
-    """Return a free name for the manifest; the name must be inside the task and not one of the harness's own paths."""
+    """Return a free name for the manifest. The name must be inside the task, but not be one of the harness's own
+    paths.
+    """
     if manifest is None:
         return change.free_name(f"evidence/{kind}-manifest-{file_stamp(change.at)}.json")
     path = change.layout.relative(change.layout.inside(manifest, "--manifest-path"))

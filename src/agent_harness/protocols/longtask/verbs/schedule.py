@@ -1,7 +1,7 @@
 """``lth schedule``: configuration with which cron or a systemd timer runs slices of a task at regular intervals.
 
-The configuration is only printed; the user installs it. Two slices never run concurrently, because the task has only
-one lease. A systemd timer also waits until the previous slice has ended.
+The configuration is only printed; the user installs it. Two slices never run concurrently, because a task has only one
+lease. In addition, a systemd timer waits until the previous slice has ended.
 
 Source: ``scale.md`` 9.
 """
@@ -29,9 +29,9 @@ _BY_CRON = {"m": (60, "*/{n} * * * *"), "h": (24, "0 */{n} * * *"), "d": (1, "0 
 
 
 def schedule(layout: LongTaskLayout, options: ScheduleOptions) -> tuple[str, int]:
-    """Return the cron or systemd configuration, with instructions as comments; write nothing.
+    """Return the cron or systemd configuration, with instructions as comments. Nothing is written.
 
-    Raise ``UsageError`` for an unknown format or interval, or if the task has no worker that `lth run` can start.
+    Raise ``UsageError`` if the format or interval is unknown, or if the task has no agent that `lth run` can start.
     """
     if options.verbs:
         raise UsageError(f"--{options.verbs[0]} needs --engine URL", hint=f"lth schedule {layout.root} --help")
@@ -96,7 +96,5 @@ WantedBy=timers.target
 
 
 def _word(text: str) -> str:
-    """Return the text quoted for a systemd unit, with every ``%`` and ``$`` doubled so that systemd does not expand the
-    text.
-    """
+    """Return the text quoted for a systemd unit. ``%`` and ``$`` are doubled, so that systemd does not expand them."""
     return jsontext.line(text).replace("%", "%%").replace("$", "$$")

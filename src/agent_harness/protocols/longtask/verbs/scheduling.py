@@ -1,7 +1,6 @@
-"""Scheduling commands: `validate` and `next` only read; `tick` reopens an expired block and returns the worker's
-prompt.
+"""Scheduling commands: `validate` and `next` only read; `tick` reopens an expired block and returns the agent's prompt.
 
-No worker is started. Source: ``longtask.md`` 6, 8.
+No agent is started. Source: ``longtask.md`` 6, 8.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]:
-    """Make one scheduling decision; log and return the decision. With ``dry_run``, write nothing."""
+    """Make one scheduling decision, log the decision and return it. With ``dry_run``, nothing is written."""
     store = LongTaskStore(layout)
     if options.dry_run:
         task, checkpoint = store.load()
@@ -34,9 +33,9 @@ def tick(layout: LongTaskLayout, options: TickOptions) -> tuple[JsonObject, int]
 
 
 def _tick(change: CheckpointChange) -> JsonObject:
-    """Record the scheduling decision; return the answer of ``lth tick``.
+    """Record the scheduling decision, and return the answer of ``lth tick``.
 
-    An unproven claim of `done` is left for `run` to verify; the answer shows the task as `paused`.
+    An unproven claim of `done` is not changed, because `run` verifies it. The answer shows the task as `paused`.
     """
     seen = claim.look(change.layout, change.task, change.checkpoint, change.now)
     log_decision(change, seen.due, seen.checkpoint)
@@ -48,7 +47,7 @@ def _tick(change: CheckpointChange) -> JsonObject:
 
 
 def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint: Checkpoint) -> None:
-    """Add the events of a scheduling decision: the decision, and the reason if no worker runs."""
+    """Add the events about a scheduling decision: the decision, and the reason if no agent runs."""
     change.event("tick_started", decision=found.decision, status=checkpoint.status)
     if found.decision == "wait":
         until = checkpoint.blocked_until
@@ -58,7 +57,7 @@ def log_decision(change: CheckpointChange, found: SchedulingDecision, checkpoint
 
 
 def reopen(change: CheckpointChange) -> None:
-    """Set a `blocked` task to `active`; other tasks stay unchanged."""
+    """Set the status of a `blocked` task to `active`. Other tasks do not change."""
     if change.checkpoint.status != "blocked":
         return
     change.checkpoint.raw.update(reopened(change.checkpoint, change.now).raw)
@@ -97,7 +96,9 @@ def _answer(
 def rate_limits(
     layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint, now: datetime, *workers: str
 ) -> JsonObject:
-    """Return the answer's member ``rateLimits``; empty if no worker of the task, or in ``workers``, is rate-limited."""
+    """Return the member ``rateLimits`` of the answer. If no agent of the task or in ``workers`` is rate-limited, it is
+    empty.
+    """
     from agent_harness.kernel.rate_limits import LimitClock
 
     if checkpoint.status != "blocked" and not checkpoint.cooldowns and not LimitClock().all():
@@ -109,7 +110,7 @@ def rate_limits(
 
 
 def validate(layout: LongTaskLayout) -> tuple[str, int]:
-    """Return one line with the task's id, status and next step. Raise ``InvalidTask`` for an invalid task."""
+    """Return one line with the task's id, status and next step. Raise ``InvalidTask`` if the task is not valid."""
     store = LongTaskStore(layout)
     task, found = store.load()
     checkpoint = claim.look(layout, task, found, store.now()).checkpoint
@@ -117,7 +118,7 @@ def validate(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def due(layout: LongTaskLayout) -> tuple[JsonObject, int]:
-    """Return the answer of ``lth next``, the scheduling decision; the decision is `done` only if the task is proven."""
+    """Return the answer of ``lth next``: the scheduling decision, which is `done` only if the task is proven."""
     store = LongTaskStore(layout)
     (task, found), now = store.load(), store.now()
     seen = claim.look(layout, task, found, now)

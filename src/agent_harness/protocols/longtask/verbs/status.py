@@ -1,4 +1,4 @@
-"""Read-only commands: `status`, `ls`, `summary` and `tail`; and the line that `resume` prints first.
+"""Read-only commands `status`, `ls`, `summary` and `tail`, and the line that `resume` prints first.
 
 Source: ``longtask.md`` 6, 19.
 """
@@ -54,20 +54,20 @@ def status(layout: LongTaskLayout) -> tuple[str, int]:
 
 
 def _proof(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Return the status row with the proof of `done`; empty if no proof is recorded."""
+    """Return the status row that shows the proof of `done`. If no proof is recorded, the list is empty."""
     found = _word(layout, task, checkpoint)
     said = f"{found['grade']}: {found['basis']}" if found.get("grade") else "a person's word"
     return [("proof", said)] if found else []
 
 
 def _word(layout: LongTaskLayout, task: Contract, checkpoint: Checkpoint) -> JsonObject:
-    """Return the recorded grade and basis of a task that is `done`; empty if none is recorded."""
+    """Return the recorded grade and basis of a task that is `done`. If none is recorded, the result is empty."""
     line = claim.proof_of(layout, task.id) if checkpoint.status == "done" else None
     return {"grade": line.grade, "basis": line.basis} if line else {}
 
 
 def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
-    """Return the status rows for the running slice, or for a slice that ended without a record."""
+    """Return the status rows about the running slice, or about a slice that ended without a record."""
     home = layout.home()
     if home is None:
         return []
@@ -77,7 +77,7 @@ def _now(layout: LongTaskLayout) -> list[tuple[str, str]]:
 
 
 def explain(layout: LongTaskLayout) -> None:
-    """Print the first line of ``lth resume`` on stderr: leftovers of the last run, the decision and its reason."""
+    """Print the first line of ``lth resume`` on stderr: the leftovers of the last run, the decision and its reason."""
     store = LongTaskStore(layout)
     task, held = store.load()
     found = claim.look(layout, task, held, store.now())
@@ -125,13 +125,14 @@ def _limit(found: JsonObject) -> str:
 
 
 def _works(store: LongTaskStore, events: list[LogEvent]) -> bool:
-    """Return True if a worker of the task is running."""
+    """Return True if an agent of the task is running."""
     return lease_of(store) == "held" and recovery.is_unfinished(events)
 
 
 def _usage(spent: JsonObject, *, working: bool) -> str:
-    """Return text with the tokens and cost of known runs, and the number of unknown runs; a running worker is not
-    counted.
+    """Return a text with the tokens and cost of known runs, and the number of unknown runs.
+
+    An agent that is still running is not counted.
     """
     unknown = spent["unknownRuns"] - working
     if not spent["knownRuns"]:
@@ -176,7 +177,7 @@ def _lease(store: LongTaskStore) -> str:
 
 
 def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return the last events, newest last; the type filter applies before the limit."""
+    """Return the last events, newest last. The type filter is applied before the limit."""
     limit, kind = options.limit or 20, options.type
     store = LongTaskStore(layout)
     store.load()
@@ -193,7 +194,7 @@ def tail(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int
 
 
 def summary(layout: LongTaskLayout, options: EventOptions) -> tuple[JsonObject, int]:
-    """Return figures about the checkpoint and the log, and the last events."""
+    """Return statistics about the checkpoint file and the log, and the last events."""
     limit = options.limit or 5
     store = LongTaskStore(layout)
     task, checkpoint = store.load()
@@ -248,10 +249,10 @@ _TITLES = ("TASK", "STATUS", "DUE", "NEXT STEP")
 
 
 def ls(layout: LongTaskLayout, options: ListOptions) -> tuple[JsonObject | str, int]:
-    """Return every task below a folder, sorted by path: a table, or one object with ``json``.
+    """Return every task below a folder, sorted by path, as a table or (with ``json``) as one object.
 
-    A task that does not load is listed with its problems. The search does not enter symbolic links, hidden folders or
-    the folders of a task. Raise ``HarnessError`` if the folder does not exist.
+    A task that cannot be loaded is listed with its problems. The search does not enter symbolic links, hidden folders
+    or the folders of a task. Raise ``HarnessError`` if the folder does not exist.
     """
     if not os.path.isdir(layout.root):
         raise HarnessError(f"there is no such folder: {layout.root}")
