@@ -30,7 +30,7 @@ def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
     """Return the items that directly or indirectly depend on a failed item, each with the nearest failed item.
 
-    Leave done items out of ``work``: a done item no longer needs its dependencies.
+    Leave done items out of ``work``, because a done item no longer needs its dependencies.
     """
     users = _users(work)
     front = [item for item in users if item in failed]
@@ -57,8 +57,8 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, each after its dependencies, otherwise in the order of ``work``. Cycles are cut at their last
-    link.
+    """Return all items, each after its dependencies, and otherwise in the order of ``work``. Each cycle is cut at its
+    last dependency.
     """
     placed: list[K] = []
     seen: set[K] = set()
@@ -80,7 +80,7 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return dependency paths that start and end at the same item and together contain every item of every cycle.
+    """Return dependency paths that start and end at the same item. Together they contain every item of every cycle.
 
     The paths follow the order of ``work``. No path visits an item twice.
     """

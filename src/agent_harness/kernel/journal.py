@@ -58,12 +58,12 @@ def read(path: AnyPath) -> Iterator[dict[str, Any]]:
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. The cost does not depend on the log's length."""
+    """Return the last ``count`` records of a log, oldest first. The run time does not depend on the log's length."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, newest first, each read on demand."""
+    """Yield the records of a log, newest first. Each record is read on demand."""
     return _records(_lines_backwards(path))
 
 
@@ -73,12 +73,12 @@ def tail_lines(path: AnyPath, count: int) -> list[str]:
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """Yield the lines of a file from last to first, each read on demand."""
+    """Yield the lines of a file from last to first. Each line is read on demand."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
 class News:
-    """New records of a log since the last read."""
+    """Records that were added to a log since the last read."""
 
     __slots__ = ("anew", "damaged", "records")
 
@@ -103,8 +103,8 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the log's records since the last call. Raise ``Refused`` or ``StateDamaged`` if the file cannot be
-        read.
+        """Return the records that were added to the log since the last call. Raise ``Refused`` or ``StateDamaged`` if
+        the file cannot be read.
         """
         stamp = stamp_of(self.path)
         if stamp == self._stamp:

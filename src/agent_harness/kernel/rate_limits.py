@@ -134,7 +134,9 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a rate limit as text; if the provider's own end is beyond the longest wait, both times."""
+    """Return the end of a rate limit as text. If the provider's own end is later than the longest wait, give both
+    times.
+    """
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -154,7 +156,7 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE``, and the source of this time.
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time.
 
     A reset time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal
     without a time.
@@ -175,11 +177,11 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""Rate limits that could not be written to disk, so that this process still waits for a provider that refused."""
+"""Rate limits that could not be written to disk. This process still observes these limits."""
 
 
 class LimitClock:
-    """Store of this user's rate limits. ``folder`` overrides its location."""
+    """Store of this user's rate limits. ``folder`` overrides the location of the store."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -193,7 +195,7 @@ class LimitClock:
     def in_force(self, account: str) -> RateLimit | None:
         """Return the current rate limit of an account; ``None`` if the account may be used.
 
-        The lock is taken only if the clock was set back.
+        The lock is taken only if the clock was set back since the limit was recorded.
         """
         found = self._read(account)
         now = self._now()
@@ -215,7 +217,7 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that the provider refused an account now; return the rate limit in force afterwards.
+        """Record that the provider refused an account now. Return the rate limit that is in force afterwards.
 
         During a rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess
         replaces nothing. For ``guess_seconds``, see ``reopening``.
@@ -244,8 +246,8 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lift the rate limit of an account, at the user's request or after a successful call; return True if there was
-        one.
+        """Lift the rate limit of an account, at the user's request or after a successful call. Return True if there was
+        a limit.
 
         ``noted_before`` is the start of the successful call: a later refusal stays, and nothing is written without a
         known limit. Without ``noted_before``, the lift is always recorded and the account's throttle is removed. With
@@ -301,8 +303,8 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one must end
-        first.
+        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one of them must
+        end first.
         """
         from agent_harness.kernel.host import throttles
 
@@ -326,7 +328,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Reduce the number of agents in the account's throttle after a refusal. Call under the lock."""
+        """Reduce the number of agents in the account's throttle after a refusal. The caller must hold the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -370,15 +372,17 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the record of each account, a rate limit or its removal, in the form that ``adopt`` reads on another
-        machine.
+        """Return the record of each account in the form that ``adopt`` reads on another machine.
+
+        A record is a rate limit, or states that the limit was lifted.
         """
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's record of an account if newer than the local record; return True if stored.
+        """Store another machine's record of an account if it is newer than the local record. Return True if it was
+        stored.
 
-        A record that is neither a rate limit nor its removal is ignored. The maximum length of a limit applies.
+        A record that is neither a rate limit nor the lift of a limit is ignored. The maximum length of a limit applies.
         """
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
@@ -399,7 +403,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the rate limit restarted now with its original length, after the clock was set back."""
+        """Return the rate limit with its original length, starting now, because the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -414,7 +418,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, store its result for an account, and return the result; ``None`` if it cannot be
+        """Call ``act`` under the lock, and store and return its result for an account. Return ``None`` if it cannot be
         stored.
         """
         if not self._place(make=True):
@@ -523,7 +527,9 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the clock was set back since the limit was recorded, or if the limit exceeds the maximum."""
+    """Return True if the clock was set back after the limit was recorded, or if the limit is longer than the
+    maximum.
+    """
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS

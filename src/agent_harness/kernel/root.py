@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
-"""Environment variable with the folder of a task list."""
+"""Name of the environment variable that sets the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
 STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
 
@@ -46,7 +46,7 @@ class Root:
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
     """Return a ``NotAProject`` error for a command that needs a project of this kind.
 
-    If another kind of project is here, the message names it; otherwise the message is ``missing``.
+    If another kind of project is found here, the message names that kind; otherwise the message is ``missing``.
     """
     here = find(pin=False)
     if here is None or here.kind == kind:
@@ -98,7 +98,9 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the repository of a folder, or if there is no repository."""
+    """Return True if the harness has never run in the repository of a folder, or if the folder is not in a
+    repository.
+    """
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -137,7 +139,7 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """Return a folder and its parents up to the top of its repository; only the folder outside a repository."""
+    """Return a folder and its parents up to the top of its repository; outside a repository, only the folder itself."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)

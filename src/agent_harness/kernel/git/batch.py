@@ -30,8 +30,8 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """A ``git cat-file`` process that answers queries about objects until closed. Each query resolves its name
-    again.
+    """``git cat-file`` process that answers queries about objects until closed. Each query resolves its object name
+    anew.
     """
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
@@ -98,8 +98,8 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, ``UnsafeTree`` if the process
-        has ended.
+        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, and ``UnsafeTree`` if the
+        process has ended.
         """
         output = self._process.stdout
         assert output is not None

@@ -42,7 +42,7 @@ from agent_harness.kernel.git.settings import Settings
 __all__ = ["IDENTITY", "Git"]
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Author of commits if the user has no git identity, and author of all private harness commits."""
+"""Author of the harness's private commits, and of all other commits if the user has no git identity."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
@@ -54,7 +54,7 @@ ENTERING = frozenset(
 """Git commands that may enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Git commands that compare stored objects and would skip submodules if ``.gitmodules`` asked for that."""
+"""Git commands that compare stored objects. They would skip submodules if ``.gitmodules`` asked for that."""
 
 
 class Git:
@@ -121,7 +121,7 @@ class Git:
     ) -> bytes:
         """Run a git command and return its output.
 
-        Raise ``GitFailed`` if the command fails and ``check`` is set, and ``TimedOut`` after ``timeout_seconds``.
+        If ``check`` is set, raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after ``timeout_seconds``.
         """
         with self.view() as view:
             variables = dict(env or {})
@@ -150,7 +150,8 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a view: the harness's settings with the repository's HEAD, index and ``info/exclude`` rules.
+        """Open a view that combines the harness's settings with the repository's HEAD, index and ``info/exclude``
+        rules.
 
         Within this context, all calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open;
         if there are any, a new view is created.
@@ -168,8 +169,8 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of commits, trees and blobs. The reader starts a process only if the repository's files are not
-        enough.
+        """Open a reader of commits, trees and blobs. The reader starts a process only if reading the repository's files
+        is not enough.
         """
         with Objects(self.repository, self._batch) as objects:
             yield objects
@@ -225,7 +226,7 @@ class Git:
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or revision refers to; ``None`` if there is no such commit."""
+        """Return the commit that a ref or revision refers to; ``None`` if the commit does not exist."""
         with self.objects() as objects:
             return objects.named(name)
 
@@ -291,7 +292,7 @@ class Git:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
     def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
-        """Return the paths that differ between two commits or trees. A rename is a removal and an addition."""
+        """Return the paths that differ between two commits or trees. A rename counts as a removal and an addition."""
         found = self.differences(base, tip)
         return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
@@ -334,7 +335,7 @@ class Git:
         return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits after ``base`` up to ``tip`` that exist on a remote, according to the tracking refs."""
+        """Return the commits after ``base``, up to ``tip``, that a remote has according to the tracking refs."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -344,8 +345,8 @@ class Git:
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
         """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``.
 
-        Fail if the ref is not at ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips the
-        comparison. A symbolic ref itself is written, not its target.
+        Fail if the ref does not point to ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips
+        this test. If the ref is symbolic, the ref itself is written, not its target.
         """
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
@@ -359,7 +360,7 @@ class Git:
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
         """Return the environment variables that set the author and committer of a git commit.
 
-        The identity is the given one, else the user's, else the harness's.
+        The identity is the given one, else the user's, else the harness's own.
         """
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
@@ -367,7 +368,9 @@ class Git:
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, read once; the harness's if the user has set none."""
+        """Name and email address of the user, read once. If the user has set none, the harness's own name and
+        address.
+        """
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -375,20 +378,22 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return all git settings, including the repository's, by key in lower case. No setting is run."""
+        """Return all git settings, including the repository's, by key in lower case. Commands in the settings are not
+        executed.
+        """
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of filters that attributes use and only the repository's own settings define.
+        """Return the names of the filters that attributes use and that only the repository's own settings define.
 
-        Harness calls do not run these filters: such files are read as they are in the work tree. The preflight warns
-        about them.
+        Harness calls do not run these filters: the affected files are read as they are in the work tree. The preflight
+        warns about these filters.
         """
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
         """Return True if git accepts the repository with the repository's own settings. No code of the repository is
-        run.
+        executed.
         """
         return settings.is_repository(self.repository)
 
@@ -397,7 +402,7 @@ class Git:
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
-        """Return all current git settings of the user in this repository, for a later comparison."""
+        """Return all git settings that the user has in this repository now, for a later comparison."""
         return settings.now(self.repository)
 
     def push(

@@ -50,7 +50,7 @@ def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
 
 
 def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
-    """Return the seconds until one more agent may start; ``None`` while the maximum number of agents is running."""
+    """Return the seconds until one more agent may start; ``None`` while as many agents run as the throttle allows."""
     if working >= throttle.size:
         return None
     if throttle.began in (0, throttle.size):
@@ -59,7 +59,8 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if an account has input tokens for one more agent that uses as much as the average running agent.
+    """Return True if an account has enough input tokens for one more agent. It is assumed to use as much as the average
+    agent.
 
     ``used`` counts the uncached tokens of the last five minutes; nine tenths of the limit may be used. SC-44.
     """
@@ -68,5 +69,5 @@ def has_tokens(used: int, working: int, per_minute: int) -> bool:
 
 
 def started(throttle: Throttle, now: float) -> Throttle:
-    """Return the throttle after an agent has started."""
+    """Return the state of the throttle after an agent has started."""
     return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

@@ -17,8 +17,9 @@ __all__ = ["append", "is_empty", "put", "remove"]
 
 
 class _Entry:
-    """Value in a JSON text and its position. ``begins`` is the position of the value's name; in an array, ``name`` is
-    the index.
+    """Value in a JSON text, with its position.
+
+    ``begins`` is the position of the value's name. In an array, ``name`` is the index.
     """
 
     __slots__ = ("begins", "end", "name", "start")
@@ -142,7 +143,9 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of indentation in this text: that of its first indented line, else two spaces."""
+    """Return one level of indentation of this text, taken from its first indented line; two spaces if no line is
+    indented.
+    """
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

@@ -39,7 +39,7 @@ _RUN = 4096
 
 
 class _Unclear(Exception):
-    """Raised if the text is damaged or its parts cannot be located."""
+    """Error: the text is damaged, or its parts cannot be located."""
 
 
 class _Member:
@@ -235,7 +235,7 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
     """Read all complete runs of list elements, and return the position of the element after the last run.
 
     ``mark`` is the text around the end of the first element, and how much of this text belongs to the element. The next
-    occurrence of this text probably ends an element. A run is used only if it consists entirely of elements.
+    occurrence of this text probably ends an element too. A run is used only if it consists entirely of elements.
     """
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
@@ -253,7 +253,7 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to exclude this."""
+    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to rule this out."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
@@ -264,8 +264,9 @@ def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the next non-blank position after the character ``sign``. Raise ``_Unclear`` if ``sign`` is not at
-    ``at``.
+    """Return the position of the next non-blank character after the character ``sign``.
+
+    Raise ``_Unclear`` if ``sign`` is not at position ``at``.
     """
     if text[at] != sign:
         raise _Unclear
@@ -313,7 +314,7 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Hard-link the file as its own backup. If this is impossible or the file already has two names, return False.
+    """Hard-link the file as its own backup. Return False if this is impossible or if the file already has two names.
 
     A file with two names is not a separate copy: a killed writer, or the user, made the second name.
     """
@@ -342,7 +343,7 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
 
 def _sync(path: str) -> None:
-    """Write the file's content to disk, because an editor may not have done so."""
+    """Write the file's content to disk, because an editor may have left the content in memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)

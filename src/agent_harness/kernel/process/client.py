@@ -1,4 +1,5 @@
-"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures the end.
+"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures that it
+ends.
 
 Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or frozen,
 this side takes over and ends every process that provably belongs to the command.
@@ -29,7 +30,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class SupervisorClient:
-    """One command under a supervisor process that ends together with the harness; a context manager that ends the
+    """Command under a supervisor process that ends together with the harness. As a context manager, it ends the
     command.
 
     ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
@@ -95,9 +96,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Read and write the pipes that are ready, after waiting at most ``timeout_seconds`` for a pipe to become
-        ready.
-        """
+        """Read and write the pipes that are ready. If none is ready, wait at most ``timeout_seconds`` for one."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -110,7 +109,7 @@ class SupervisorClient:
                 self._take_over()
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask the supervisor to end the command: SIGTERM now, SIGKILL after ``grace_seconds``.
+        """Ask the supervisor to end the command with SIGTERM now, and with SIGKILL after ``grace_seconds``.
 
         Call ``pump`` until the command has ended.
         """
@@ -309,8 +308,8 @@ class SupervisorClient:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd of the command that stays valid without the supervisor, if the pid certainly belongs to the
-        command.
+        """Open a pidfd of the command if the pid certainly belongs to the command. The pidfd stays valid without the
+        supervisor.
         """
         try:
             self._command = os.pidfd_open(self.pid)
@@ -323,7 +322,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """End the command without its supervisor: its process group, the supervisor's descendants, and tagged
+        """End the command without its supervisor: kill its process group, the supervisor's descendants, and tagged
         processes.
         """
         if self._command in self._open:
@@ -352,7 +351,7 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a duplicate of a descriptor with a number above 2 and close the original; descriptors above 2 are
+    """Return a descriptor with a number above 2. A smaller one is duplicated and closed; a larger one is returned
     unchanged.
     """
     if descriptor > 2:

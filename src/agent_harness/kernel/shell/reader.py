@@ -1,4 +1,4 @@
-"""Parser of shell text into commands. The position of each letter of a word is known; nothing is run or expanded.
+"""Parser of shell text into commands. The position of each letter of a word is known. Nothing is executed or expanded.
 
 Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error.
 """
@@ -13,8 +13,9 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words before a command. ``for``, ``select``, ``case`` and ``function`` are parsed as a command's first
-word.
+"""Reserved words that may precede a command.
+
+``for``, ``select``, ``case`` and ``function`` are parsed as the first word of a command.
 """
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
@@ -89,7 +90,7 @@ class ShellCommand:
 
     @property
     def plain(self) -> list[str]:
-        """Words of the command, with an underscore instead of each substitution."""
+        """Words of the command, in which an underscore replaces each substitution."""
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
@@ -109,7 +110,9 @@ class ShellText:
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after the commands of its substitutions, with True if another command reads its output."""
+        """Yield each command after the commands of its substitutions. Each comes with True if another command reads its
+        output.
+        """
         yield from _every(self.commands, within=False)
 
 
@@ -321,7 +324,7 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """Return a parser of an inner text whose letters have these positions in the outer text."""
+        """Return a parser of an inner text. The given positions are those of its letters in the outer text."""
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
@@ -381,7 +384,7 @@ class _ShellReader:
         self.at = end
 
     def escaped(self, letters: _Letters) -> None:
-        """Read a backslash and the letter after it; add nothing for a line continuation."""
+        """Read a backslash and the letter after it. A line continuation adds nothing to the word."""
         self.at += 2 if self.text.startswith("\\\n", self.at) else 1
         if self.text[self.at - 1] == "\\":
             self.take(letters, min(self.at + 1, len(self.text)))
@@ -449,7 +452,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Read the commands between backticks, without the escaping backslashes."""
+        """Read the commands between backticks, and remove the escaping backslashes."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")
