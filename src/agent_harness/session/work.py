@@ -56,7 +56,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 class Judgement(Protocol):
-    """A protocol's verdict on one claim."""
+    """Verdict of a protocol on one claim."""
 
     @property
     def accepted(self) -> bool:
@@ -70,8 +70,8 @@ class Judgement(Protocol):
 
     @property
     def asks(self) -> bool:
-        """True if only a required demonstration is missing. The agent is then asked once, in addition to the fix
-        rounds.
+        """True if the claim lacks only a required demonstration. The agent is then asked for it once, in addition to
+        the fix rounds.
         """
         ...
 
@@ -101,7 +101,7 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSoFar:
-    """Accumulated result of the session's earlier turns."""
+    """Sum of the results of the session's earlier turns."""
 
     fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
@@ -116,7 +116,7 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """The model used in the session, or a list if there were several."""
+        """Model that the session used; a list if the session used several models."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
@@ -150,16 +150,16 @@ class Work(Protocol[Ended_co, JudgementT]):
 
     @property
     def name(self) -> str:
-        """Name of the work for messages: "Feature #3", "task-001"."""
+        """Name of the work in messages, such as "Feature #3" or "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """Rules for this kind of work, with the number of fix rounds from the settings."""
+        """Rules for this kind of work. The number of fix rounds comes from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt: for the first turn if ``ruling`` is None, else for a fix round after this verdict."""
+        """Return the prompt for a turn: the first turn if ``ruling`` is None, else a fix round after this verdict."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
@@ -167,29 +167,32 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def claimed(self) -> bool:
-        """Return True if the agent claimed that the work is done, although its turn was cut off or failed."""
+        """Return True if the agent claimed that the work is done, although the agent's turn was cut off or failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Verify the work after a turn and return the verdict; None if the agent claimed nothing."""
+        """Verify the work after a turn and return the verdict; None if the agent did not claim that the work is
+        done.
+        """
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if its item was closed, or its checkpoint vanished, during the turn; else
+        """Return the session's result if, during the turn, its item was closed or its checkpoint vanished; else
         None.
         """
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Finish accepted work and return the session's result."""
+        """Complete the session of accepted work and return the session's result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Finish work that is rejected with no fix round left, and return the session's result."""
+        """Complete the session of rejected work for which no fix round is left, and return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Finish work that was neither accepted nor rejected, and return the session's result. Depending on the policy,
-        the work is handed off, rolled back or left in place.
+        """Complete the session of work that was neither accepted nor rejected, and return the session's result.
+
+        The policy decides whether the work is handed off, rolled back or left in place.
         """
         ...

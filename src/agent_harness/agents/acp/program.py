@@ -1,7 +1,7 @@
 """``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
 
-The guard rails answer the agent's permission requests, and its updates become events. The harness offers the agent no
-file or terminal access.
+The guard rails answer the agent's permission requests, and the agent's updates are converted into events. The harness
+offers the agent no file or terminal access.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Converter of one turn's ACP updates into events."""
+    """Converter of one turn's ACP updates into harness events."""
 
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
@@ -36,7 +36,7 @@ class Updates:
         self.silent = False  # while an earlier session is replayed
 
     def take(self, update: object) -> None:
-        """Convert one update of the agent."""
+        """Convert one update of the agent into events."""
         if self.silent:
             if isinstance(update, schema.UsageUpdate) and update.cost is not None:
                 self._cost = max(self._cost, update.cost.amount)
@@ -61,7 +61,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """End the turn: report buffered text, and the token counts if the agent sent them."""
+        """End the turn. Report the buffered text, and the token counts if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -131,7 +131,7 @@ class AcpClient:
         self._say = say
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Process an update of the agent."""
+        """Process one update that the agent sent."""
         self._updates.take(update)
 
     async def request_permission(
@@ -182,7 +182,7 @@ ENDINGS: Mapping[str, Finished] = {
     "max_turn_requests": Finished(ok=False, message="the agent reached its request limit"),
     "refusal": Finished(ok=False, message="the model refused to continue"),
 }
-"""Final event of a turn for each ACP stop reason."""
+"""Map from each ACP stop reason to the final event of a turn."""
 
 
 async def turn(harness: Harness) -> None:

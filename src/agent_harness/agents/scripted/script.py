@@ -68,7 +68,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Keys of one script verb. ``short`` is the key for a bare value."""
+    """Keys of one verb of a script. ``short`` is the key to which a value without keys belongs."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +76,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield the problems of the verb's value, each starting with the position after the verb's name."""
+        """Yield the problems in the verb's value. Each problem starts with its position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -210,7 +210,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """One entry of ``turns:``: its condition, its number of uses, its steps."""
+    """One entry of ``turns:``, with its condition, its number of uses and its steps."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -229,7 +229,10 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about a turn of the agent; ``attempt`` is 1 in the first session on a feature."""
+    """Facts about a turn. The conditions of a script's entries are compared with these facts.
+
+    ``attempt`` is 1 in the first session on a feature.
+    """
 
     prompt_type: str = "coding"
     feature: int | None = None
