@@ -1,4 +1,4 @@
-"""Texts for agents and users in hook answers: short, one fact per line, with the next command."""
+"""Texts for agents and users in hook answers. They are short, with one fact per line, and name the next command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stats_line(state: State) -> str:
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return a message about a damaged state, with the remedy."""
+    """Return a message that the state is damaged, with the remedy."""
     way = (
         "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
         if backup
@@ -58,7 +58,7 @@ def halted(state: State) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Return a text as one quoted word of a shell command."""
+    """Return a text, quoted as one word of a shell command."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and not text.startswith("-"):
         return text

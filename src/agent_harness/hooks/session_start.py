@@ -23,7 +23,7 @@ __all__ = ["decide", "decide_damaged"]
 WHOLE = 8000
 LAST_LOG = 220
 NAMED = 5
-"""Maximum number of listed interrupted tasks and findings."""
+"""Maximum number of interrupted tasks, and of findings, that are listed."""
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
@@ -69,7 +69,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return the reason why no task can be started, as a list; empty if there is none."""
+    """Return, in a list, the reason why no task can be started; an empty list if a task can be started."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
@@ -78,7 +78,7 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """Return a line about another running session, as a list; empty if there is none."""
+    """Return, in a list, a line about another running session; an empty list if there is no other session."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))
