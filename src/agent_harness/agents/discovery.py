@@ -98,7 +98,7 @@ class FoundAgent:
 
     @property
     def signing_in(self) -> str:
-        """Login state as text."""
+        """Login state of the agent, as text for the user."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 

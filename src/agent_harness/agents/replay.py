@@ -63,7 +63,7 @@ class TreeStep:
 
 @dataclass(slots=True)
 class Recorded:
-    """One recorded turn."""
+    """One turn in a recording of an agent."""
 
     events: list[tuple[float, Event]] = field(default_factory=list)
     changes: list[TreeStep] = field(default_factory=list)

@@ -32,7 +32,7 @@ SAMPLE_PRICE = Price(input_usd=3.0, output_usd=15.0)
 """Price that the specification's cost example gives: 145,000 input and 32,000 output tokens cost $0.92."""
 
 PRICES: Mapping[str, Price] = {"claude-sonnet-4": SAMPLE_PRICE}
-"""Models with a fixed price, which overrides the price list."""
+"""Fixed prices of some models. A fixed price overrides the price list."""
 
 ASSUMED: Mapping[str, Price] = {
     name: Price(input_usd=given, output_usd=out)

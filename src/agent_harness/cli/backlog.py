@@ -24,7 +24,9 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Parameter type of ``--to``: an export format, which the shell completes, or the target of OpenTelemetry spans."""
+    """Parameter type of ``--to``. The value is an export format, which the shell completes, or a target for
+    OpenTelemetry spans.
+    """
 
     name, words = "FORM", WRITTEN
 

@@ -28,7 +28,9 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Run a ``harness task``, ``session`` or ``rescue`` command line. Return its exit code; never print a traceback."""
+    """Run a ``harness task``, ``session`` or ``rescue`` command line and return its exit code. Never print a
+    traceback.
+    """
     group, *rest = words
     as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
@@ -467,7 +469,7 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Run a ``harness mcp`` command line. Return its exit code (``docs/exit-codes.md``); never print a traceback."""
+    """Run a ``harness mcp`` command line and return its exit code (``docs/exit-codes.md``). Never print a traceback."""
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

@@ -291,7 +291,9 @@ def say_to(*, as_json: bool) -> Callable[[str], None]:
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a factory for the footer of a run on this project. Nothing is loaded before the factory is called."""
+    """Return a factory that makes the footer for a run on this project. Nothing is loaded before the factory is
+    called.
+    """
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -349,7 +351,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Write the report page and return its path. If writing fails, return the reason; the run does not fail."""
+    """Write the report page and return its path. If writing fails, return the reason, and do not let the run fail."""
     from agent_harness.cli.story import write_report
 
     try:

@@ -103,7 +103,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return how many of the earlier rows are still present; the oldest rows disappear first."""
+    """Return the number of earlier rows that the new list still contains. The oldest rows are removed first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

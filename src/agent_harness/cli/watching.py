@@ -306,7 +306,7 @@ def _page(title: str, lines: Sequence[str]) -> ScrolledText:
 
 
 def _keys_that_fit(footer: str, columns: int) -> str:
-    """Return the key hints that fit into the width; the last hint, which explains how to quit, is always kept."""
+    """Return the key hints that fit into the width. The last hint, which explains how to quit, is always kept."""
     parts = shown(footer).split("  ")
     while len("  ".join(parts)) > columns and len(parts) > 2:
         parts.pop(-2)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Effect = Literal["forget", "damage", "finish", "reflect", "session"]
 
 MAX_BYTES = 32 << 20
-"""Longest payload that is read, in bytes."""
+"""Maximum length of a payload in bytes. A longer payload is not read."""
 
 
 class Event:

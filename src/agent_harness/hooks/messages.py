@@ -16,7 +16,7 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text, cut to ``length`` characters."""
+    """Return a text, shortened to at most ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

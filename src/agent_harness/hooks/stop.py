@@ -54,7 +54,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision whether the agent may stop, if the task list's state is readable."""
+    """Return the decision whether the agent may stop. The task list's state must be readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -181,8 +181,9 @@ def subagent_goes_free(event: Event) -> bool:
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Return the decision for a subagent, if the task list's state is readable. Pending tasks never keep a subagent
-    working.
+    """Return the decision whether a subagent may stop. The task list's state must be readable.
+
+    Pending tasks never keep a subagent working.
     """
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
@@ -209,7 +210,7 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Return the decision for a teammate, if the task list's state is readable.
+    """Return the decision whether a teammate may stop. The task list's state must be readable.
 
     ``count`` is called to count this hook call if the teammate would be kept from stopping.
     """

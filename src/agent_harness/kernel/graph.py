@@ -110,7 +110,9 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield each set of items that all depend on one another (Kosaraju's algorithm), in the order of ``work``."""
+    """Yield each set of items in which every item depends on every other (Kosaraju's algorithm), in the order of
+    ``work``.
+    """
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:

@@ -33,8 +33,8 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line; create the folder if missing. Raise ``Refused`` if the file cannot be
-    written.
+    """Append a record to a log as one line. If the log's folder is missing, create it. Raise ``Refused`` if writing
+    fails.
 
     With ``durable``, the record is on disk when the function returns.
     """
@@ -53,7 +53,7 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, oldest first. A missing file has no records."""
+    """Yield the records of a log, oldest first. If the file is missing, yield nothing."""
     return _records(_lines(path))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""Longest allowed lease, in seconds."""
+"""Maximum length of a lease, in seconds."""
 
 
 class Lease:

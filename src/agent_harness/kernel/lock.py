@@ -88,7 +88,7 @@ class LockFile:
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock; the empty lock file stays. Repeated calls are harmless."""
+        """Release the lock. The empty lock file stays. Repeated calls are harmless."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -113,7 +113,9 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file and return the file system's time, which all hosts share, in seconds since 1970."""
+        """Touch the lock file, and return the time of the file system in seconds since 1970. All hosts share this
+        time.
+        """
         descriptor = self._open()
         try:
             os.utime(descriptor)

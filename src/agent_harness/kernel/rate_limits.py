@@ -204,7 +204,7 @@ class LimitClock:
         return found if found and found.until > now else None
 
     def all(self) -> list[RateLimit]:
-        """Return all current rate limits, sorted by their end."""
+        """Return all current rate limits. The limit that ends first comes first."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
 
@@ -315,7 +315,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record the start of an agent in the account's throttle. Call within ``host.choosing``."""
+        """Record in the account's throttle that an agent has started. Call this method within ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -478,7 +478,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return a time in seconds on the clock of throttles, which ``HARNESS_TIME_SCALE`` does not scale."""
+    """Return a time in seconds on the clock that throttles use. ``HARNESS_TIME_SCALE`` does not scale this clock."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -555,7 +555,9 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for an account; a digest if the account is long or has unusual characters."""
+    """Return a unique file name for an account. If the account's name is long or has unusual characters, it is a
+    digest.
+    """
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

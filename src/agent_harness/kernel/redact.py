@@ -82,7 +82,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Mask private key blocks; if the end of a block is missing, mask up to the end of the text."""
+    """Mask private key blocks. If the end of a block is missing, mask everything up to the end of the text."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):

@@ -56,12 +56,12 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above the first start folder that has one; the default start is the working directory.
+    """Return the project at or above a start folder. The first start folder that has a project decides.
 
-    ``None`` and missing folders are skipped. ``kind`` limits the search to one kind. The folder in
-    ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no task list, so that a wrong value
-    cannot select another project. ``pin=False``: the user named the folder. Without ``kept`` or ``pin``, a list whose
-    files were all deleted is ignored.
+    The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
+    search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no
+    task list, so that a wrong value cannot select another project. ``pin=False`` ignores this variable, because the
+    user named the folder. Without ``kept`` or ``pin``, a list whose files were all deleted is ignored.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):

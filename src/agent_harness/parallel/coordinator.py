@@ -64,12 +64,12 @@ _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
-"""Display names of session phases."""
+"""Names under which the phases of a session are displayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Settings and callbacks of a parallel run."""
+    """Settings of a parallel run, and the callbacks that the coordinator calls."""
 
     workers: int
     say: Callable[[str], None]

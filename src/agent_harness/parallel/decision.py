@@ -243,8 +243,8 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why the item must not run beside the busy items, for example because both declare the same files; else
-    None.
+    """Return why the item must not run concurrently with the busy items, for example because both declare the same
+    files; else None.
     """
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
@@ -272,8 +272,8 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return, as text, the patterns in ``others`` that may match the same files as ``some``; if there are none,
-    ``some``.
+    """Return, as text, the patterns in ``others`` that may match the same files as ``some``. Without such patterns,
+    return ``some``.
     """
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 

@@ -89,7 +89,7 @@ class EngineFactory(Protocol):
 
 
 class LocalEngine:
-    """Engine that executes jobs in child processes of this process, which end when this process ends."""
+    """Engine that executes jobs in child processes. The child processes end when this process ends."""
 
     name = "local"
     is_local = True
@@ -134,7 +134,7 @@ class LocalEngine:
             self._ended.put(job.id)
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's process to end."""
+        """Tell the job's process to end its job."""
         if found := self._recalls.get(job_id):
             found.set()
 
@@ -202,7 +202,7 @@ class WorkerProcess:
         return self._running
 
     def close(self) -> None:
-        """End the worker process immediately."""
+        """End the worker's child process immediately."""
         if self._running is not None:
             self._running.close()
             self._running = None

@@ -72,7 +72,7 @@ class ParallelRuns:
         return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
     def workspace_list(self) -> JsonObject:
-        """Return all workspaces, each with its last item, size, time and state."""
+        """Return all workspaces, each with the item that was last worked on, and with its size, time and state."""
         found = [_shown(each) for each in self._existing().values()]
         follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}

@@ -36,7 +36,9 @@ An event of a job that is not the item's last job changes nothing.
 """
 
 LOST_TIMES = 3
-"""Number of consecutive lost attempts, which ended without a result, after which an item waits for the user."""
+"""Number of consecutive lost attempts after which an item waits for the user. An attempt is lost if it has no
+result.
+"""
 BARREN = 3
 """Number of consecutive attempts that leave nothing to verify, after which the run stops because of the agent.
 

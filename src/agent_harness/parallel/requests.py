@@ -29,7 +29,7 @@ from agent_harness.session.parallel_settings import MOST_WORKERS
 SCALE, RECALL = "scale", "recall"
 HOLD, RELEASE, DROP, FIRST = "hold", "release", "drop", "first"
 OF_QUEUE = (HOLD, RELEASE, DROP, FIRST)
-"""Names of the requests about candidates, which can also be carried out when no run is active."""
+"""Names of the requests about candidates. These requests can also be carried out when no run is active."""
 _NAME = re.compile(r"([0-9a-f]{24})(\.taken|\.answer)?\.json")
 _LONGEST = 64 * 1024
 _HALF = re.compile(r"[0-9a-f]{24}\.(taken\.|answer\.)?json\.tmp\..*")

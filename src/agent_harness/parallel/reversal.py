@@ -204,6 +204,6 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Delete the record of a completed reversal."""
+    """Delete the record of a reversal that is completed."""
     if path is not None:
         files.unlink(path)

@@ -36,7 +36,7 @@ INTERRUPTED: Mapping[str, object] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Options of a run with several workers that all protocols have in common."""
+    """Options that all protocols have in common for a run with several workers."""
 
     workers: int
     agents: Sequence[str]  # specifications, in their order

@@ -226,8 +226,8 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line for this claim and verdict if a process that was killed later has already written it; else
-    None.
+    """Return the line for this claim and verdict that an earlier process wrote before it was killed; None if there is
+    none.
     """
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
@@ -369,7 +369,7 @@ def not_landed(
     """Record that proven work from a workspace was not merged, with the reason. Return the verdict line.
 
     ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the output of the
-    first of them. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
+    first failing item. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
     writes nothing.
     """
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())

@@ -36,7 +36,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Filter for log rows; a row must match every field that is set."""
+    """Filter for log rows. A row matches only if it matches every field of the filter that is set."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None

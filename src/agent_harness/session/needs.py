@@ -133,7 +133,7 @@ def looks_of(end: JsonObject) -> JsonObject:
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run; an empty record if the user need not act."""
+    """Return the stored result of the last run; an empty record if the result requires no action by the user."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):

@@ -144,7 +144,7 @@ class PastSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """A pending question for the user."""
+    """Question that waits for the user's answer."""
 
     kind: str
     message: str
@@ -615,7 +615,7 @@ def models(value: object) -> str | None:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings in a list; an empty tuple if the value is not a list."""
+    """Return those elements of a list that are strings; an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 

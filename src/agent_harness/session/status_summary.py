@@ -32,7 +32,7 @@ DONE = (PROVEN, CHECKED)
 """States of completed items. ``verification/grade.py`` explains how the states differ."""
 
 NOT_REPORTED = "not reported by the agent"
-"""Text shown for an unknown cost."""
+"""Text that is shown if the cost is unknown."""
 
 AT_WORK = "harness log --follow"
 """Command that the user can type while an agent works."""

@@ -145,7 +145,7 @@ MOST_COMMITS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history, moved on top of the commit at which the turn began."""
+    """Changes of a turn that rewrote the history. They are placed on top of the commit at which the turn began."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -401,7 +401,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because of an unknown extension setting; else None."""
+    """Return the problem if git refuses the repository because it does not know an extension setting; else None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -567,7 +567,7 @@ def stays_inside(paths: Sequence[str]) -> str:
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes, which no commit of this repository can contain."""
+    """Return the submodules with uncommitted changes. No commit of this repository can contain these changes."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 

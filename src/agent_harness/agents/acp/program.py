@@ -76,7 +76,7 @@ class Updates:
             )
 
     def flush(self) -> None:
-        """Report the buffered text."""
+        """Report the text of the agent that is still buffered."""
         if self._text.strip():
             self._say(Text(self._text.rstrip("\n")))
         self._text = ""
@@ -122,7 +122,7 @@ READING = ("read", "search", "think", "fetch")
 
 
 class AcpClient:
-    """Client side of the ACP connection."""
+    """Client side of the ACP connection, which answers the agent's requests."""
 
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:
         self._root = root
@@ -162,7 +162,7 @@ class AcpClient:
         return schema.RequestPermissionResponse(outcome=selected)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse every protocol extension."""
+        """Refuse every call of a protocol extension."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:

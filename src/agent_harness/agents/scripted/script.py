@@ -148,11 +148,11 @@ VERBS: Mapping[str, Verb] = {
     "end": Verb(keys={"message": _text}, short="message"),
     "exit": Verb(keys={"status": _count}, short="status", needs=("status",)),
 }
-"""All verbs of a script."""
+"""All verbs that a script may use."""
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and its keys; the verb ``sh`` becomes ``run``."""
+    """Return a valid step as its verb and its keys. The verb ``sh`` is replaced by ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -220,7 +220,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A complete, valid script."""
+    """Complete script that was found valid."""
 
     path: Path
     options: ScriptOptions

@@ -106,7 +106,7 @@ class Stage:
             self.text(f"[{kind}] {payload}".rstrip())
 
     def raw(self, data: bytes) -> None:
-        """Write bytes to stdout and flush."""
+        """Write bytes to stdout, and flush stdout."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
@@ -115,7 +115,7 @@ class Stage:
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Report a tool call; return its id."""
+        """Report that a tool was called, and return the id of the call."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -287,7 +287,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report status 429 and 529 as a rate limit; end the turn for any other API error."""
+    """Report the statuses 429 and 529 as a rate limit. End the turn for the status of any other API error."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):

@@ -229,7 +229,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and check that a second attempt to take the lock fails meanwhile."""
+    """Take the project lock, and check that a second attempt to take it fails while the lock is held."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -282,7 +282,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the missing extra of the selected agent, rate limits in force, and the user's state folder."""
+    """Check the agents, the extra that the selected agent needs, current rate limits, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock

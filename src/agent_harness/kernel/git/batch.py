@@ -63,7 +63,7 @@ class Batch:
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the ``git cat-file`` process, which has no unsaved state."""
+        """Kill the ``git cat-file`` process. Nothing is lost, because the process has no unsaved state."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:

@@ -70,7 +70,7 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """True if the root lies in the work tree of a git repository."""
+        """True if the root folder is in the work tree of a git repository."""
         return self._found() is not None
 
     @property
@@ -217,7 +217,7 @@ class Git:
             return Head(None, None, os.fsdecode(branch.stdout).strip())
 
     def head(self) -> str | None:
-        """Return the checked-out commit; ``None`` on a branch without a commit."""
+        """Return the checked-out commit; ``None`` if the branch has no commit yet."""
         return self.look().commit
 
     def branch(self) -> str | None:
@@ -243,7 +243,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the changes in index and work tree since HEAD, like ``git status``. Index flags cannot hide a
+        """Return the changes in index and work tree since HEAD, as ``git status`` does. Index flags cannot hide a
         change.
         """
         with self.room() as room:
@@ -305,7 +305,7 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the empty tree, which is created if missing."""
+        """Return the id of the empty tree. If the tree does not exist, create it."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
@@ -314,8 +314,8 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master (features.md
-        C25).
+        """Return the default branch: that of origin's HEAD, else that in ``init.defaultBranch``, else main or master
+        (features.md C25).
         """
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
@@ -323,9 +323,10 @@ class Git:
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of a branch from the repository's settings; ``None`` if none is set.
+        """Return the push target that the repository's settings contain for a branch; ``None`` if no push target is
+        set.
 
-        The default is the checked-out branch.
+        Without a branch, use the checked-out branch.
         """
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()

@@ -276,7 +276,7 @@ def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
-    """Return the text of a git configuration file that contains these keys and values."""
+    """Return the text of a git configuration file with these keys and values."""
     lines = []
     for key, value in settings:
         section, _, rest = key.partition(".")
@@ -382,7 +382,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings that ``git init`` derives from the file system of ``folder``."""
+    """Return the settings that ``git init`` would derive from the file system of ``folder``."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)

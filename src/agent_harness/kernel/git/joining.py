@@ -50,7 +50,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Push target of a branch, with the settings for the push, which were recorded before an agent ran.
+    """Push target of a branch. It includes the settings for the push, which were recorded before an agent ran.
 
     Without a record, only the remote's current addresses are used.
     """
@@ -142,7 +142,9 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return a copy of a commit with other parents and another tree, but the original author, time and message."""
+    """Return a copy of a commit with other parents and another tree. Author, time and message are those of the
+    original.
+    """
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -59,7 +59,7 @@ class AskGit(Exception):
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
     """Return the object id and the branch of HEAD.
 
-    The id is ``None`` on a branch without a commit; the branch is ``None`` if HEAD is detached.
+    The id is ``None`` if the branch has no commit; the branch is ``None`` if HEAD is detached.
     """
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)

@@ -22,7 +22,7 @@ _noted: set[str] = set()  # files that the programs behind this process's pipes 
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore those files below the top folder into which this process prints.
+    """Make git ignore the output files of this process that are below the top folder, such as the log of ``nohup``.
 
     Call this function at the start of a run. It also finds files behind a pipe, as with ``tee``. A line in
     ``.git/info/exclude`` hides the files from other processes, such as an agent that commits everything.

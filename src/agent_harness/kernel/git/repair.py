@@ -97,7 +97,10 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps replaced git files, created if missing. A symbolic link in its path is removed."""
+    """Return the folder that keeps replaced git files; create the folder if it is missing.
+
+    A symbolic link in the folder's path is removed.
+    """
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder

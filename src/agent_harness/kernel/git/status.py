@@ -313,8 +313,8 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list that equal the file ``place`` or lie below the folder ``place``, which ends in
-    a slash.
+    """Return the paths of a sorted list that equal ``place`` or lie below it. A ``place`` that is a folder ends in a
+    slash.
     """
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):

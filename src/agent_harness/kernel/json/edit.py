@@ -78,8 +78,9 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path of names and indexes; ``None`` if missing. Raise ``ValueError`` if the text is not
-    strict JSON.
+    """Return the entry at a path of names and indexes; ``None`` if the entry does not exist.
+
+    Raise ``ValueError`` if the text is not strict JSON.
     """
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)

@@ -95,7 +95,7 @@ def dumps_at(value: object, level: int) -> str:
 
 
 def line(value: object) -> str:
-    """Return a value as JSON on one line, without a newline."""
+    """Return a value as JSON on one line, without a newline at the end."""
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)

@@ -156,7 +156,9 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return a list with the edit that updates one part of the text; an empty list if the part is unchanged."""
+        """Return a list that contains the edit to update one part of the text; an empty list if the part is
+        unchanged.
+        """
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -259,7 +261,7 @@ def _check_depth(elements: list[Any], text: str, level: int) -> None:
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Return True if the text has too few brackets for a value at this level to be nested too deeply."""
+    """Return True if the text has too few brackets to exceed the nesting limit at this level."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
@@ -293,10 +295,10 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document; the old content is kept as ``<path>.bak``.
+    """Replace the file of a document. The old content is kept as ``<path>.bak``.
 
-    ``before`` must raise if the file changed since it was read; then nothing is written. ``changed`` has the same
-    meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
+    ``before`` must raise an exception if the file has changed since it was read; then nothing is written. ``changed``
+    has the same meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
     """
     try:
         parts = document.parts(changed)

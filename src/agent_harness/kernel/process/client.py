@@ -41,10 +41,10 @@ class SupervisorClient:
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. ``given`` is written to its standard input, which is then closed; ``None`` keeps it open.
+        """Start the command. ``given`` is written to its standard input, and the input is then closed.
 
-        Without ``error_sink``, standard error is part of the output. Raise ``ToolMissing`` or ``Refused`` if the
-        command cannot be started; no process is left running.
+        If ``given`` is ``None``, standard input stays open. Without ``error_sink``, standard error is part of the
+        output. Raise ``ToolMissing`` or ``Refused`` if the command cannot be started; no process is left running.
         """
         self.run_id = run_id
         self.pid = 0
@@ -82,7 +82,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True if the command itself has exited, as far as known."""
+        """True if the command itself is known to have exited."""
         return self.ended or self.exit_code is not None
 
     @property

@@ -33,7 +33,7 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Result of a completed command."""
+    """Result of a command that has ended."""
 
     exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
@@ -46,7 +46,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Short description of how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        """Short text about how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -208,7 +208,7 @@ class Running:
 
     @property
     def group(self) -> int:
-        """Pid of the command, which is also its process group and session id."""
+        """Pid of the command. It is also the command's process group and session id."""
         return self._client.pid
 
     @property

@@ -111,7 +111,7 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, which would refer to the wrong processes."""
+    """Return False if /proc shows the pids of another container. Such pids would refer to the wrong processes."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 

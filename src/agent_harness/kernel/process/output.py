@@ -38,7 +38,7 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
 
     def bytes(self) -> bytes:
-        """Return the kept bytes of the output."""
+        """Return those bytes of the output that are kept in memory."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
 
 
@@ -63,7 +63,7 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """Return the kept bytes as text; bytes that are not UTF-8 are replaced."""
+        """Return the kept bytes of the stream as text. Bytes that are not UTF-8 are replaced."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")

@@ -160,7 +160,7 @@ def _memory_of_machine() -> int:
 
 
 def free_memory() -> int:
-    """Return the available memory in bytes; a huge number if the system does not report the amount."""
+    """Return the available memory in bytes. If the system does not report the amount, return a huge number."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 

@@ -429,7 +429,7 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache. Return nothing for Landlock, which would protect the whole
+    """Return the harness's folder in the user's cache. For Landlock, return no folder: Landlock would protect the whole
     cache.
     """
     if kind == "landlock":
@@ -517,7 +517,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best sandbox kind that works on this machine; ``None`` if none does."""
+    """Return the best sandbox kind that works on this machine; ``None`` if no kind works."""
     return _found(_machine_as_it_is())
 
 

@@ -385,7 +385,9 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if unknown."""
+    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if the number is
+    unknown.
+    """
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -407,7 +409,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the free bytes on the disk of a folder; -1 if unknown."""
+    """Return the number of free bytes on the disk that contains a folder; -1 if the number is unknown."""
     try:
         found = os.statvfs(path)
     except OSError:

@@ -55,7 +55,7 @@ class ShellWord:
 
     @property
     def written(self) -> str:
-        """The word with the source text of its substitutions."""
+        """Text of the word, including the source text of its substitutions."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
@@ -178,12 +178,12 @@ class _Level:
         return self.cases[-1] if self.cases else ""
 
     def begin(self, *before: str) -> None:
-        """Finish the current command and begin another."""
+        """Finish the current shell command and begin the next command."""
         self.now = ShellCommand(before=list(before))
         self.found.append(self.now)
 
     def operator(self, sign: str) -> None:
-        """Process an operator between commands."""
+        """Process a shell operator that separates two commands."""
         now = self.now
         if self.case == "pattern" and sign in ("(", "|", "\n", ")"):
             if sign == ")":
@@ -357,7 +357,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """Return the word at the current position; an empty word if none begins here."""
+        """Return the word that begins at the current position; an empty word if no word begins there."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -439,7 +439,7 @@ class _ShellReader:
             self.take(letters, start + 1)
 
     def substitution(self, letters: _Letters) -> None:
-        """Read ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
+        """Read a substitution: ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
         start = self.at
         self.at += 2
         if end := self.arithmetic_end(start + 1):

@@ -43,8 +43,8 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 class Snapshot:
     """State of a work tree: files, index, HEAD and ignore rules.
 
-    Its three digests identify stored indexes (``kernel/git/operation_lock.py``), which make a rollback faster but are
-    not needed.
+    Its three digests identify stored indexes (``kernel/git/operation_lock.py``). Stored indexes make a rollback faster,
+    but a rollback is possible without them.
     """
 
     ref: str  # keeps everything below from being collected as garbage
@@ -355,7 +355,7 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Return the commit of a branch, or of HEAD if ``branch`` is checked out or "detached"."""
+    """Return the commit of a branch. If ``branch`` is checked out or "detached", return the commit of HEAD."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 

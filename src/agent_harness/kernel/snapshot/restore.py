@@ -279,7 +279,7 @@ def _open(folder: bytes) -> bool:
 
 
 def _fits(way: _Way, path: bytes) -> bool:
-    """Return True if a commit can hold the file at this path."""
+    """Return True if the file at this path can be stored in a commit."""
     full = way.operation.git.file(path)
     try:
         found = os.lstat(full)

@@ -89,11 +89,11 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, this costs one ``git status``
-    call.
+    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, the only cost is one ``git
+    status`` call.
 
-    ``exclude`` are patterns of the harness's own files, relative to the root of ``git``, which are left out. Raise
-    ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
+    ``exclude`` contains patterns of the harness's own files, relative to the root of ``git``; these files are left out.
+    Raise ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
     """
     refuse_operation(git)
     with git.room() as room:
@@ -125,7 +125,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return an index without flags that hide changes of existing files; the flags are stored in the notes."""
+    """Return an index without flags that hide changes of existing files. The removed flags are stored in the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact

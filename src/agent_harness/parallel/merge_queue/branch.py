@@ -39,8 +39,8 @@ class TargetBranch:
     def bring(self, old: str, new: str) -> bool:
         """Move the branch from ``old`` to ``new``, together with a work tree that has the branch checked out.
 
-        Do nothing if the branch already contains ``new``. Return False if the user's files block the move, which is
-        reported once. Raise ``UnsafeTree`` if the branch was moved elsewhere.
+        Do nothing if the branch already contains ``new``. If the user's files block the move, report this once and
+        return False. Raise ``UnsafeTree`` if the branch was moved elsewhere.
         """
         try:
             if not self.holds(new):

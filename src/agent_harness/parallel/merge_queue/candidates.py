@@ -89,7 +89,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item name in a candidate ref, which is the second last component."""
+    """Return the item name in a candidate ref. The name is the second to last component of the ref."""
     return ref.split("/")[-2]
 
 

@@ -18,7 +18,7 @@ SAVE_SECONDS = 10.0
 
 
 class Lessons:
-    """File overlaps and conflicts that a run has learned, added to those stored in ``folder``.
+    """File overlaps and conflicts that a run has learned, together with those stored in ``folder``.
 
     ``common`` files, which every item changes, are ignored.
     """

@@ -32,7 +32,7 @@ AUDITS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """Run of checks on a commit of a batch, or on a head."""
+    """One run of checks on a commit of a batch, or on a head."""
 
     name: str
     commit: str
@@ -480,7 +480,7 @@ class MergeQueue:
 
     @property
     def is_pushing(self) -> bool:
-        """True while a push is running. Nothing is merged meanwhile, but agents continue."""
+        """True while a push is running. During the push nothing is merged, but agents continue."""
         return self._pusher.is_pushing
 
     def push(self) -> bool:

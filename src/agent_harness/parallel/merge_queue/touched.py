@@ -133,8 +133,8 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside, and restore tracked files from the index; do nothing during a git operation such as a
-        merge.
+        """Move new files aside, and restore tracked files from the index. During a git operation such as a merge, do
+        nothing.
         """
         if not paths or self._git.operation_under_way():
             return {}

@@ -52,7 +52,7 @@ def landed_between(git: Git, old: str, new: str) -> set[str]:
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """Return the parent of the commit if it is the commit that merged the item; else None."""
+    """Return the parent of the commit if the commit is the one that merged the item; else None."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None
