@@ -31,7 +31,9 @@ class McpServer:
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return the MCP servers as the common client file ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
+    """Return the MCP servers in the file format of agent clients, ``{"mcpServers": {NAME: {"command", "args",
+    "env"}}}``.
+    """
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
@@ -105,7 +107,7 @@ class Turn(ABC):
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True once the turn's ``Finished`` event was returned."""
+        """True after ``next_event`` has returned the turn's ``Finished`` event."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
@@ -144,7 +146,7 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
-        """Start one turn of the agent. Raise ``ToolMissing`` if its program is missing."""
+        """Start one turn of the agent. Raise ``ToolMissing`` if the agent's program is missing."""
 
     @property
     def account(self) -> str:

@@ -187,7 +187,7 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once the turn's ``Finished`` event was returned."""
+        """True after ``next_event`` has returned the turn's ``Finished`` event."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:

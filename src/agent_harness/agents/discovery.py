@@ -129,7 +129,9 @@ def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return the optional extras of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    """Return the optional extras of this package. Each has ``name``, ``serves``, ``installed`` and the ``install``
+    command.
+    """
     return [
         {
             "name": name,
@@ -142,7 +144,7 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables that contain an API key, never their values."""
+    """Return the names of the environment variables that contain an API key. The values are never returned."""
     return [name for name in KEYS if environ.get(name)]
 
 
@@ -207,7 +209,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own report of its login state; ``None`` if the report cannot be understood."""
+    """Return whether a program reports that the user is signed in; ``None`` if the report cannot be understood."""
     said: list[bytes] = []
     try:
         process.run(

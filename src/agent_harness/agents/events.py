@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider, with the seconds to wait or the ISO time of the reset, if known."""
+    """Temporary refusal by the provider. If known, it contains the seconds to wait or the ISO time of the reset."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -78,7 +78,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn. ``ok`` means that the turn ended normally; it says nothing about the work."""
+    """End of the agent's turn. ``ok`` means that the turn ended normally, not that the work is correct."""
 
     ok: bool = True
     message: str = ""

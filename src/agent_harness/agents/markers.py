@@ -113,7 +113,7 @@ class Actions:
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the state after the event, and the event's rows, each with its ``source``.
+        """Return the state after the event, and the rows that the event adds, each with its ``source``.
 
         After ``MOST_ROWS`` rows, one last row of type ``rows_left_out`` is added, and no more rows follow.
         """

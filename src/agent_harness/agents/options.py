@@ -100,7 +100,7 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the client settings in a mapping. Raise ``ConfigurationError`` if a setting is invalid."""
+        """Return the client settings that a mapping contains. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))

@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
 }
-"""Class of each agent kind, with ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
+"""Class of each agent kind. It has ``from_words(text)`` for ``KIND:TEXT``, and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
 """Agent kinds that require a text after the colon. For every other kind, the text is optional and names a model."""

@@ -178,7 +178,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes of a recorded step, and commit them if there is a message.
+    """Apply the file changes of a recorded step. If the step has a message, commit the changes.
 
     Return the paths without recorded content. Raise ``UnsafeTree`` for a path outside the project, in git's own folder
     or behind a symbolic link.
@@ -228,7 +228,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the commits added since ``before``, oldest first; none if history was rewritten."""
+    """Return the commits that were added since ``before``, oldest first. If the history was rewritten, return none."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))

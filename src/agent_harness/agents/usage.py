@@ -18,7 +18,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in US dollars per million tokens; cached input is not charged extra (UAH-418)."""
+    """Price in US dollars per million tokens. Cached input has no separate price (UAH-418)."""
 
     input_usd: float
     output_usd: float
@@ -299,7 +299,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on lines of ``text`` that contain ``mark``, last line first."""
+    """Yield the JSON objects on those lines of ``text`` that contain ``mark``. The last line comes first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)

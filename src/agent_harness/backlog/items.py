@@ -55,7 +55,7 @@ class Backlog:
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return the facts about the imported list as members of a JSON answer."""
+        """Return what the import found in the list, as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,

@@ -353,7 +353,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """Yield (indent, mark, text, heading above, lines below) of each checkbox outside fenced code blocks."""
+    """Yield each checkbox outside fenced code blocks, as (indent, mark, text, heading above, lines below)."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -511,7 +511,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the features of a feature list by priority; features without a priority come last."""
+    """Yield the features of a feature list, ordered by priority. Features without a priority come last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)

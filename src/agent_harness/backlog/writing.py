@@ -22,7 +22,7 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """Return the text of a task list in this format; ``name`` is the project's name."""
+    """Return the text of a task list in this format. ``name`` is the name of the project."""
     return WRITERS[form](name, items)
 
 
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a spec-kit list with ids T001, T002 and so on; each task depends only on the tasks that it lists."""
+    """Return a spec-kit list with ids T001, T002 and so on. Each task depends only on the tasks that its text lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:

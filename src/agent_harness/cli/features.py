@@ -142,7 +142,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask the user at the terminal what to do with a completed project (UAH-484)."""
+    """Ask the user at the terminal what to do next with a project that is completed (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":

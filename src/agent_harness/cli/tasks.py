@@ -118,7 +118,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Print an answer as one JSON object, or as text if ``as_text`` is set."""
+    """Print an answer as text if ``as_text`` is set, and otherwise as one JSON object."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 

@@ -262,7 +262,7 @@ class Screen:
 
 
 def _coloured(line: str) -> str:
-    """Return the line with its verdict words coloured."""
+    """Return the line, in which the words that name a verdict are coloured."""
     return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
 
 

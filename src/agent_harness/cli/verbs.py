@@ -217,7 +217,7 @@ STYLE = Style(
 
 
 class Program:
-    """Command line of the form `NAME VERB WORDS...`."""
+    """Program whose command lines have the form `NAME VERB WORDS...`."""
 
     def __init__(
         self,
@@ -356,7 +356,7 @@ class Program:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word most similar to ``word``; an empty string if none is similar."""
+    """Return the known word that is most similar to ``word``; an empty string if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""

@@ -44,7 +44,8 @@ def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, An
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no others; return True if Codex reports them as trusted.
+    """Make Codex trust the harness's hooks in this file, and no other hooks. Return True if Codex reports them as
+    trusted.
 
     Return False if Codex does not read the file, for example because the project itself is not trusted.
     """

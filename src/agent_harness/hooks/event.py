@@ -138,12 +138,12 @@ def allow(why: str, message: str = "", *effects: Effect) -> Decision:
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Return a decision that keeps the agent going, with ``reason`` as its next instruction."""
+    """Return a decision that keeps the agent working. The agent gets ``reason`` as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Return a decision that gives the agent this text at the start of its session."""
+    """Return a decision that gives the agent a text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 

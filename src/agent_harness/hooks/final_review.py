@@ -38,7 +38,8 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Return the decision that starts the first review, in the session that has just finished the task list.
+    """Return the decision that starts the first review. The review runs in the session that has just finished the task
+    list.
 
     Return ``None`` if the review cannot be stored.
     """

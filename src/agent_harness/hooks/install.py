@@ -252,7 +252,7 @@ def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, st
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the registered hooks differ from those that ``install`` would write now."""
+    """Return True if the registered hooks differ from the hooks that ``install`` would write now."""
     if not installed(client, scope, project, environ):
         return False
     path = named(client).place(scope, project, environ)

@@ -34,7 +34,7 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the statistics of a task list for a STATS line."""
+    """Return the statistics of a task list, in the form that a STATS line of the log contains."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 

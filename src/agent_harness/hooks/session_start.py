@@ -27,12 +27,12 @@ NAMED = 5
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the text for the agent if the task list's state cannot be read."""
+    """Return the text that the agent gets if the task list's state cannot be read."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the text for the agent if the state is readable: the progress and the first step.
+    """Return the text that the agent gets if the state is readable: the progress and the first step.
 
     ``other`` is the lease of another running session.
     """

@@ -131,7 +131,9 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Stored counts of all sessions. Reading never fails; ``write`` returns True on success."""
+    """Counts of blocked stops that are stored for all sessions. Reading never fails; ``write`` returns True on
+    success.
+    """
 
     __slots__ = ("_directory", "_path")
 
@@ -184,7 +186,9 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file by a rename. A symbolic link at its path is replaced, not followed."""
+        """Replace the file that contains the counts by a rename. A symbolic link at its path is replaced, not
+        followed.
+        """
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -28,7 +28,7 @@ LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Refusal of a claim or renew call, in the words of the script's interface."""
+    """Refusal of a ``claim`` or ``renew`` call, worded as the script's interface requires."""
 
 
 def call_and_exit(name: str) -> NoReturn:
@@ -44,7 +44,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the JSON answer to one call; a failure is reported in ``error``."""
+    """Return the JSON answer to one call. If the call fails, ``error`` in the answer describes the failure."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:

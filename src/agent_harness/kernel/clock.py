@@ -33,7 +33,7 @@ def now() -> datetime:
 
 
 def moment(seconds: float) -> datetime:
-    """Return a Unix timestamp, in seconds, as an aware datetime in UTC."""
+    """Return the aware datetime in UTC that a Unix timestamp in seconds stands for."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

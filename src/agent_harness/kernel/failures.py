@@ -216,7 +216,7 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order: the first row that matches decides.
+"""Patterns of all categories, in order. The first row that matches a text decides its category.
 
 For example, a failing test that only mentions a refusal is classified as a failing test.
 """
@@ -256,7 +256,9 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. A line with an end time is a rate limit instead."""
+    """Return True if a line reports an account without credit. A line that also states an end time reports a rate
+    limit.
+    """
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 

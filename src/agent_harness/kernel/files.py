@@ -60,7 +60,7 @@ __all__ = [
 
 
 MAX_BYTES = 64 << 20
-"""Largest state file that is read, in bytes."""
+"""Maximum size in bytes of a state file. A larger file is not read."""
 
 _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
@@ -188,8 +188,8 @@ def write_json(
 def restore(path: AnyPath) -> str | None:
     """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
 
-    Return the new name; ``None`` if the damaged file was missing. Without a valid backup, raise ``StateDamaged`` and
-    change nothing.
+    Return the new name of the damaged file; ``None`` if it was missing. Without a valid backup, raise ``StateDamaged``
+    and change nothing.
     """
     backup = f"{os.fspath(path)}.bak"
     try:
@@ -251,7 +251,7 @@ def own_place(path: str, root: str) -> None:
 
 
 def drop_links(path: str, root: str) -> None:
-    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``; create nothing."""
+    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``. Nothing is created."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
             os.unlink(each)
@@ -311,7 +311,7 @@ def digest(path: AnyPath) -> str | None:
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
     """Open a regular file and return its descriptor.
 
-    Raise ``StateDamaged`` for a pipe or a folder, and otherwise the errors of ``os.open``.
+    Raise ``StateDamaged`` if the path is a pipe or a folder, and otherwise the errors of ``os.open``.
     """
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -380,7 +380,7 @@ def _itself(path: AnyPath) -> str:
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return mode, user and group for the new file; -1 leaves the user or group unchanged."""
+    """Return the mode, user and group that the new file must get. The value -1 leaves the user or group unchanged."""
     try:
         old = look(target)
     except FileNotFoundError:

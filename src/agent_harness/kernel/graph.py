@@ -18,12 +18,12 @@ __all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
+    """Return the items that are not done but whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each pair of an item and a dependency that is not in ``work``."""
+    """Return each pair of an item and one of its dependencies that is not in ``work``."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
@@ -131,7 +131,7 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """Return the predecessor of each member, except the root, on a shortest path from the root along ``links``."""
+    """Return, for each member except the root, its predecessor on a shortest path from the root along ``links``."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:

@@ -42,7 +42,7 @@ def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line of text, with line breaks and control characters escaped.
+    """Append one line of text to a log. Line breaks and control characters in the text are escaped.
 
     The line, including its newline, is cut to ``limit_bytes``.
     """

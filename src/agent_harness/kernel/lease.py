@@ -22,7 +22,7 @@ LONGEST_SECONDS = 31 * 86_400.0
 
 
 class Lease:
-    """Lease of one holder on an item. The holder must call ``must_stop`` before relying on the lease."""
+    """Lease of an item by one holder. The holder must call ``must_stop`` before it relies on the lease."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -53,7 +53,7 @@ def expired(lease: Lease, now: datetime) -> bool:
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True if the holder may no longer rely on the lease, because the grace period before its end has begun.
+    """Return True if the holder must no longer rely on the lease, because the grace period before its end has begun.
 
     For a short lease, this grace period is at most a third of the lease.
     """

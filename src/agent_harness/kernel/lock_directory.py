@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LockDirectory"]
 
 START_SECONDS = 2.0
-"""Time within which the creator of a lock directory must write its pid, in seconds."""
+"""Time in seconds within which the process that created a lock directory must write its pid into the directory."""
 
 FAR_HOLDER_SECONDS = 120.0
 """Time in seconds for which a holder on another host is treated as alive after its last sign of life."""
@@ -37,7 +37,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """One lock directory. ``now`` returns the time of its file system, in seconds since 1970."""
+    """One lock directory. ``now`` returns the time of the directory's file system, in seconds since 1970."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -103,7 +103,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the lock directory; return True if this process owns it. Another process may take a half-made
+        """Create the lock directory and return True if this process owns it. Another process may take an incomplete
         directory.
         """
         try:
@@ -139,7 +139,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State of a lock directory, or of another file with its name, at one moment."""
+    """State at one moment of a lock directory, or of another file with the directory's name."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -156,7 +156,7 @@ class _Seen:
     def holder(self, now: float) -> str | None:
         """Return the holder of the lock directory; ``None`` if the lock is stale.
 
-        A time stamp in the future is treated like one in the past.
+        A time stamp in the future is treated like a time stamp in the past.
         """
         if not self.is_folder:
             return None

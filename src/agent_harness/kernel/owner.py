@@ -37,7 +37,7 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """Identity of one process, different from every other process of any boot and any host."""
+    """Identity of one process. It differs from that of every other process, also of other boots and hosts."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -105,7 +105,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running, including another user's process but not a zombie."""
+    """Return True if a process with this pid is running. Processes of other users count, but zombies do not."""
     if not 0 < pid < 1 << 31:
         return False
     try:

@@ -274,7 +274,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal recorded after ``seen``; ``None`` if there is no such record.
+        """Return the end of a refusal that was recorded after ``seen``; ``None`` if no refusal was recorded.
 
         If the limit was lifted after ``seen``, return the time of the lift.
         """
@@ -290,7 +290,9 @@ class LimitClock:
     # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the current throttle of an account with at most ``most`` agents; ``None`` if no agent has to wait."""
+        """Return the current throttle of an account that at most ``most`` agents may use; ``None`` if no agent has to
+        wait.
+        """
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -488,8 +490,8 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return an account's rate limit after another refusal. The result depends only on the arguments and the time
-    scale.
+    """Return the rate limit of an account after another refusal. Only the arguments and the time scale affect the
+    result.
     """
     from agent_harness.kernel.redact import redact
 

@@ -124,7 +124,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values in a text, longest first: plain, line by line, escaped for JSON or
+    """Return all forms in which these values can occur in a text, longest first: plain, by line, or escaped for JSON or
     Python.
     """
     from agent_harness.kernel.json import jsontext
@@ -152,7 +152,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask tokens in the formats of known providers, unless they contain no digit."""
+    """Mask tokens that have the format of a known provider's tokens. Tokens without a digit stay unmasked."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -161,7 +161,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` and ``Basic``, unless it looks like a normal word."""
+    """Mask the word after ``Bearer`` and ``Basic``, unless the word looks like a normal word of prose."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]

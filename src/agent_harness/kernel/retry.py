@@ -253,7 +253,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the wait patterns combined into one, and the header pattern. They are compiled on first use."""
+    """Return all wait patterns combined into one pattern, and the header pattern. They are compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

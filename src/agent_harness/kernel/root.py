@@ -25,7 +25,7 @@ STATUS = {"features": "harness status", "tasklist": "harness status", "longtask"
 
 
 class Root:
-    """A project: its kind and its folder, with symbolic links resolved."""
+    """Location of a project: its kind and its folder, whose path contains no symbolic links."""
 
     __slots__ = ("kind", "path")
 
@@ -110,8 +110,8 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the repository of a folder has contained a task list; False for a repository created again in its
-    place.
+    """Return True if the repository of a folder has contained a task list, and False if the repository was created
+    anew.
 
     Outside a repository this is unknown, and the result is True.
     """
@@ -149,7 +149,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents; nothing if the folder does not exist."""
+    """Yield a folder and all its parents. If the folder does not exist, yield nothing."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

@@ -69,7 +69,7 @@ def is_plain(stream: "TextIO | None" = None) -> bool:
 
 
 def wants_times() -> bool:
-    """Return True if the user asked for plain lines with times, by `--plain` or ``HARNESS_PLAIN=1``."""
+    """Return True if ``--plain`` or ``HARNESS_PLAIN=1`` asks for plain lines, each of which starts with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
@@ -146,7 +146,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """Return the beginning of a printable line that fits into ``columns`` columns."""
+    """Return as much of the beginning of a printable line as fits into ``columns`` columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -178,7 +178,7 @@ def _may_end(line: str, place: int) -> bool:
 
 
 def padded(line: str, columns: int) -> str:
-    """Return a line padded with spaces to ``columns`` columns."""
+    """Return a line, to which spaces are added until it is ``columns`` columns wide."""
     return line + " " * (columns - width(line))
 
 

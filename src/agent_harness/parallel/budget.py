@@ -34,7 +34,9 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars: the total, and the part of each try if known."""
+    """Spending of a job according to a journal, in US dollars: the total, and the spending of each try if it is
+    known.
+    """
 
     spent: float = 0.0
     tries: Mapping[str, float]
@@ -101,7 +103,9 @@ class SharedBudget:
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve an amount of the budget, in US dollars, for a remote job; None means no limit."""
+        """Reserve an amount of the budget, in US dollars, for a remote job. If the amount is None, the job has no
+        limit.
+        """
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:

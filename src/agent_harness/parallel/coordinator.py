@@ -692,7 +692,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Claim all newly started items in one change of the project's state, then start their workers."""
+        """Claim the items of all new jobs in one change of the project's state, then start the jobs' workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:

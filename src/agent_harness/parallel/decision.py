@@ -181,7 +181,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Decision whether to start an item now, with the reason."""
+    """Decision whether an item is started now, with the reason."""
 
     item: OpenItem
     starts: bool

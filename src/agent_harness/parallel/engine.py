@@ -46,7 +46,7 @@ class Engine(Protocol):
     """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Open the engine: from now on, put the id of each finished job into ``ended``.
+        """Open the engine. From this call on, the engine puts the id of each finished job into ``ended``.
 
         Raise ``HarnessError`` if no worker can run.
         """

@@ -61,7 +61,7 @@ _KEYS = {
     "input_files": "paper_files",
     "input_folders": "paper_folders",
 }
-"""Keys of ``order.json`` that differ from the field names, because files on disk keep their old keys."""
+"""Keys of ``order.json`` that differ from the names of the fields. Files on disk keep the keys of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ class ProjectPort(Protocol):
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the job inputs of a run of these checks."""
+        """Return the job inputs for a run of these checks."""
         ...
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:

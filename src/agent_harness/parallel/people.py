@@ -48,7 +48,9 @@ class ParallelRuns:
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
-        """Return the plan of the last run from its ledger. Raise ``NothingEligible`` if there was no run."""
+        """Return the plan of the last run, read from the run's ledger. Raise ``NothingEligible`` if there was no
+        run.
+        """
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
             raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=REBUILD)

@@ -249,7 +249,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a row for each item, based on its last job and on earlier journals."""
+    """Return a record for each item, based on the item's last job and on earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -294,7 +294,7 @@ def _folders(folder: str) -> dict[str, re.Match[str]]:
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """Return the proven commit of each job whose result is accepted."""
+    """Return the proven commit of each job whose work was accepted."""
     results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
     return {job: str(result.get("commit")) for job, result in found.items()}
@@ -328,7 +328,7 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """Return the most recent job of each item."""
+    """Return, for each item, its most recent job."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -342,7 +342,7 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """Record a merge that has already reached the branch, so that the next run repeats the remaining steps."""
+    """Record a merge that has already moved the branch, so that the next run completes the remaining steps."""
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return

@@ -131,7 +131,7 @@ class Mailbox:
         return request
 
     def answered(self, request: str) -> JsonObject | None:
-        """Return the answer to a request and delete its file; None if there is no answer yet."""
+        """Return the answer to a request and delete the answer's file; None if there is no answer yet."""
         path = self._path(request, ".answer")
         try:
             found = files.read_json(path)

@@ -52,7 +52,7 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
-    """Return the project paths to copy into workspaces: installed packages, and ignored files that match the patterns.
+    """Return the paths that are copied into workspaces: installed packages, and ignored files that match a pattern.
 
     The harness's own files are excluded.
     """
@@ -155,7 +155,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """Yield the text files of an environment that may contain its own path or the project's."""
+    """Yield those text files of an environment that may contain the environment's own path or the project's path."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -287,7 +287,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment variables for agents, set-up and checks in a slot.
+        """Return the environment variables that agents, set-up and checks in a slot get.
 
         Raise ``Refused`` if no ports are left.
         """

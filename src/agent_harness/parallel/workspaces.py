@@ -160,7 +160,7 @@ class Workspace:
         return found
 
     def clear(self) -> None:
-        """Delete all files of the workspace. Call ``rescue`` first."""
+        """Delete all files of the workspace. Call ``rescue`` before."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
@@ -262,7 +262,9 @@ def _borrowed(workspace: Git, home: Git) -> str:
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder contains no pipe or device, on which git and other readers would wait for ever."""
+    """Return True if the folder contains no pipe or device. Git and other readers would wait for such a file
+    forever.
+    """
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -330,7 +332,7 @@ def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda 
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Yield the size, path and target path of each regular file whose target does not exist."""
+    """Yield the size, path and target path of each regular file whose target path is not in use."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -345,7 +347,9 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy a file, or only the last ``most`` bytes in whole lines. Return the number of bytes written."""
+    """Copy a file. If it has more than ``most`` bytes, copy only whole lines at its end. Return the number of bytes
+    written.
+    """
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):

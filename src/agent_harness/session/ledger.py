@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """One step of a verification. A value that is unknown or does not apply is None."""
+    """One step of a verification. A value is None if it is unknown or does not apply."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -323,7 +323,7 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """The result of the chain check as one sentence for the user."""
+        """Result of the chain check, as one sentence for the user."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"

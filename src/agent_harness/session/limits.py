@@ -26,7 +26,7 @@ WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits of one session, over all its turns."""
+    """Limits that apply to one session as a whole, over all its turns."""
 
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time

@@ -91,7 +91,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the log filter for the options of a command line. Raise ``UsageError`` for an invalid time."""
+    """Return the log filter that the options of a command line describe. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),

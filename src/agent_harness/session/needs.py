@@ -32,7 +32,9 @@ BLOCKED = "blocked"
 """Reason recorded for a run that would end before its first turn."""
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
-"""Exit codes of runs after which the user must act: decision needed, environment problem, damaged state."""
+"""Exit codes of runs after which the user must act: a decision is needed, the environment has a problem, or state is
+damaged.
+"""
 AGENT_FAILS = "agent_fails"
 """Reason recorded for a run whose agents all fail in the same way or exit immediately."""
 _ERROR = "error"  # of a session whose agent ended with an error: its run ends with it
@@ -43,7 +45,7 @@ _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action for the user: a message, and the command that performs the action or helps with it."""
+    """One action that the user has to take: a message, and the command that performs the action or helps with it."""
 
     __slots__ = ()
 

@@ -127,7 +127,7 @@ class PastSession:
 
     @property
     def line(self) -> str:
-        """The session as one output line: item, result, duration and cost."""
+        """Session as one output line: item, result, duration and cost."""
         number = f"{self.number}: " if self.number is not None else ""
         cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
         told = [
@@ -495,7 +495,7 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """The project's state folder, outside the project; None if it does not exist yet."""
+        """State folder of the project, which is outside the project; None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
@@ -531,7 +531,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If one file was replaced, all are read again."""
+    """Combined records of several history files, oldest first. If one file was replaced, all files are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -582,7 +582,7 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a number of seconds as ``0:42`` or ``1:02:22``."""
+    """Return a number of seconds as a clock shows it, such as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 MOST_CHARACTERS = 60
-"""Maximum length of the one-line status for status bars."""
+"""Maximum number of characters in the one-line status, which is made for status bars."""
 
 PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
@@ -162,7 +162,7 @@ def counted_words(proven: int, total: int, checked: int) -> str:
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the number of notifications that were not delivered, and the error of the last one."""
+    """Return the number of notifications that were not delivered, and the error that the last of them caused."""
     from agent_harness.kernel import clock
 
     last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"

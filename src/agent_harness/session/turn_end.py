@@ -112,7 +112,7 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan for returning HEAD to the original branch: the branch, its new commit, and commits that would become
+    """Plan that returns HEAD to the original branch: the branch, its new commit, and commits that would become
     unreachable.
     """
 
@@ -237,7 +237,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the turn's work cannot be placed on the commit at which the turn began; None if it can."""
+    """Return why the turn's work cannot be placed on the commit at which the turn began; None if this is possible."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -440,7 +440,7 @@ class Elsewhere(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Path and kind of the other work tree or repository, as text."""
+        """Text with the path and the kind of the other work tree or repository."""
         if self.branch is None:
             return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
@@ -522,8 +522,9 @@ def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about the other repositories and submodule changes that accepted work does not include; empty if
-    there are none.
+    """Return a note about other repositories and submodule changes that accepted work does not include.
+
+    Return an empty text if there are none.
     """
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
@@ -560,7 +561,7 @@ def changed_inside(
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules; empty if there are none."""
+    """Return a note that a rollback changes nothing inside these submodules; empty if there are no submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"

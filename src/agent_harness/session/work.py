@@ -65,7 +65,7 @@ class Judgement(Protocol):
 
     @property
     def final(self) -> bool:
-        """True if the rejection is final; otherwise the agent may fix the work in a fix round."""
+        """True if the rejection is final. Otherwise the agent can fix the work in a fix round."""
         ...
 
     @property
@@ -135,7 +135,7 @@ def _ignore_process(_process: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """A turn that the protocol requests: the brief for the agent, and callbacks."""
+    """Request of a protocol for one turn: the brief for the agent, and callbacks."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
@@ -146,7 +146,9 @@ class TurnRequest:
 
 
 class Work(Protocol[Ended_co, JudgementT]):
-    """One piece of work of a protocol: a feature, a cleanup, a plan, an attempt at a task, or a slice."""
+    """One piece of work that a protocol gives an agent: a feature, a cleanup, a plan, an attempt at a task, or a
+    slice.
+    """
 
     @property
     def name(self) -> str:

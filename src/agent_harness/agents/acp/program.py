@@ -106,7 +106,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call: its raw input, its title, and the first path in the call."""
+    """Return the input of a tool call, with its title and the first path in the call added."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -169,7 +169,7 @@ class AcpClient:
         """Ignore notifications of protocol extensions."""
 
     def on_connect(self, conn: Any) -> None:
-        """Do nothing on connection; required by the protocol library."""
+        """Do nothing when the connection is made. The protocol library requires this method."""
 
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -186,7 +186,7 @@ ENDINGS: Mapping[str, Finished] = {
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the agent, from reading its input to the final event."""
+    """Run one turn of the agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -239,7 +239,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Return the id of a new session, or of the earlier session if the agent can load it."""
+    """Return the id of the earlier session if the agent can load that session; else the id of a new session."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

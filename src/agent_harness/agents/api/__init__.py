@@ -21,7 +21,7 @@ HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: a
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Model provider: the environment variable with its key, and the prefixes of its model names."""
+    """Model provider, with the environment variable that contains its key and the prefixes of its model names."""
 
     key: str
     prefixes: tuple[str, ...] = ()

@@ -131,7 +131,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the tokens of one model call, with cache reads and writes counted separately."""
+    """Return the token counts of one model call. Cache reads and cache writes are counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -303,7 +303,7 @@ class Loop:
 
 
 def definitions(tools: Sequence[Tool]) -> list[ToolDefinition]:
-    """Return the tools as tool definitions of the client library."""
+    """Return the tools in the form of the client library's tool definitions."""
     return [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools

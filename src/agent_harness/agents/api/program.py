@@ -30,7 +30,7 @@ INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the api agent, from reading its input to the final event."""
+    """Run one turn of the api agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]

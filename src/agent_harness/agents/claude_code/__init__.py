@@ -140,7 +140,7 @@ def wraps(more: Iterable[str]) -> bool:
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of one unattended run. The prompt is sent on standard input."""
+    """Return the command line for one unattended run of the client. The prompt is sent on standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []

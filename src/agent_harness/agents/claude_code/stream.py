@@ -132,7 +132,7 @@ class ProcessTally:
         return [usage] if usage else []
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the client's cost of the calls since the last result; ``None`` if the client does not report it.
+        """Return the cost that the client reports for the calls since the last result; ``None`` if it reports no cost.
 
         ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
         """
@@ -317,7 +317,7 @@ def reason(result: Record) -> str:
 
 
 def lost_conversation(result: Record | None, errors: str) -> bool:
-    """Return True if the client exited immediately because it does not know the conversation to resume."""
+    """Return True if the client exited immediately because it does not have the conversation to resume."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
 

@@ -44,7 +44,9 @@ class RequestFailed(Exception):
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer``, or ``ToolMissing`` if the sandbox does not work."""
+    """Start a turn of the app-server. Raise ``NoServer`` if it is unusable, or ``ToolMissing`` if the sandbox does not
+    work.
+    """
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()

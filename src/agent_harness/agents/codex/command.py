@@ -170,7 +170,7 @@ def _home() -> Path:
 
 
 def configured() -> dict[str, Any]:
-    """Return the client's own settings; empty if they cannot be read."""
+    """Return the settings in the client's own configuration; empty if the configuration cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -209,7 +209,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return the command line of one unattended run. The prompt is sent on standard input."""
+    """Return the command line for one unattended run of the client. The prompt is sent on standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []

@@ -234,7 +234,7 @@ def _device(path: str) -> str | None:
 
 
 def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
-    """Return why a program called with these arguments is refused, or ``None``."""
+    """Return why a program that is called with these arguments is refused, or ``None``."""
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:

@@ -185,7 +185,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """Error of an invalid script. The message names file, entry and key; ``problems`` contains all problems."""
+    """Error: a script is invalid. The message names file, entry and key; ``problems`` contains all problems."""
 
     code = "script"
 
@@ -255,7 +255,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the turn and has uses left; ``None`` if there is none."""
+    """Return the first entry that fits the turn and has uses left; ``None`` if no entry fits."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

@@ -130,9 +130,10 @@ class Stage:
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command in the project; print the command, its output and its exit status as agents do.
+        """Run a shell command in the project. Print the command, its output and its exit status in the way that agents
+        do.
 
-        Return its exit status, 124 after the timeout. Background processes are not waited for.
+        Return the exit status, or 124 after the timeout. Do not wait for background processes.
         """
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")

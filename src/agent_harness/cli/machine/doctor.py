@@ -439,7 +439,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check a feature project: its settings, state and features, and anything that would stop a session."""
+    """Check a feature project: its settings, its state, its features, and anything that would prevent a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):

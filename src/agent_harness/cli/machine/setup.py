@@ -104,7 +104,7 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Create a task list or plan a feature project in this folder, unless a project exists."""
+        """Create a task list, or plan a feature project, in this folder. If a project already exists, do nothing."""
         from agent_harness.kernel import root
 
         there = root.find()

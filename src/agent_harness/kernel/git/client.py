@@ -58,7 +58,9 @@ COMPARING = frozenset({"diff-tree"})
 
 
 class Git:
-    """One git repository. An object created before ``git init`` works as soon as the repository exists."""
+    """One git repository. A ``Git`` object that was created before ``git init`` works as soon as the repository
+    exists.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -106,7 +108,7 @@ class Git:
         return b"" if relative == os.curdir else os.fsencode(relative)
 
     def file(self, path: bytes) -> bytes:
-        """Return the absolute path of a file, given relative to the top of the work tree."""
+        """Return the absolute path of a file whose path is given relative to the top of the work tree."""
         return os.path.join(os.fsencode(self.top()), path)
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -189,7 +191,9 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree and create a temporary folder, for operations that must not run concurrently."""
+        """Lock this work tree and create a temporary folder, for an operation that must not run concurrently with
+        another one.
+        """
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -399,7 +403,9 @@ class Git:
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the repository's current settings, hooks and info files as a JSON-able record, for a later restore."""
+        """Return the repository's current settings, hooks and info files as a record for a later restore. It can be
+        stored as JSON.
+        """
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
@@ -431,7 +437,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch from a remote under the same rules as ``push``; without ``tags`` no tag is fetched."""
+        """Fetch from a remote under the same rules as ``push``. Unless ``tags`` is set, no tag is fetched."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)

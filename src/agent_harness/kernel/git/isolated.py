@@ -180,9 +180,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the process that answers queries about objects. The process starts on first use and ends with the
-        view.
-        """
+        """Return the process that answers queries about git objects. It starts on first use and ends with the view."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}

@@ -28,7 +28,7 @@ class Merged:
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return the merge of ``head`` with the changes from ``base`` to ``commit``.
+    """Return the result of merging the changes from ``base`` to ``commit`` into ``head``.
 
     All three are commits or trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both
     sides.

@@ -76,7 +76,7 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch: the remote, the branch there, and the local tracking ref."""
+    """Push target of a branch: the remote, the branch on the remote, and the local tracking ref."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
@@ -107,7 +107,7 @@ class Repository:
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree contains the folder ``start``; ``None`` if there is none."""
+    """Return the repository whose work tree contains the folder ``start``; ``None`` if no repository contains it."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")

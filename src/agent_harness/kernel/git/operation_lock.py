@@ -122,7 +122,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears; remove the lock file if no process holds it.
+    """Wait until a git lock file disappears. If no process holds the lock file, remove it.
 
     Raise ``UnsafeTree`` if the lock stays held.
     """
@@ -263,7 +263,7 @@ def copy_index(source: str, target: str) -> None:
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Move a file to the repository's index, under git's index lock.
+    """Move a file to the path of the repository's index, while holding git's index lock.
 
     Raise ``UnsafeTree`` if another program holds the index lock.
     """

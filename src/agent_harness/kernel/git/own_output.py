@@ -33,8 +33,9 @@ def keep_out_of_sight(repository: Repository) -> None:
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the output files of this process below ``top``, relative to ``top``. If there are none, two system calls
-    suffice.
+    """Return the output files of this process below ``top``, as paths relative to ``top``.
+
+    If this process has no output file, the function needs only two system calls.
     """
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
@@ -47,9 +48,10 @@ def ignore(repository: Repository, line: str, *, note: str = "") -> None:
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add missing lines, preceded by ``note``, to a file of ignore rules; return True if any were missing.
+    """Add those lines that are missing, preceded by ``note``, to a file of ignore rules. Return True if any were
+    missing.
 
-    Existing content stays byte for byte, and new lines use its line endings.
+    Existing content stays byte for byte, and new lines use the line endings of the file.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")

@@ -103,13 +103,13 @@ def are_readable(repository: Repository) -> bool:
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository, under the repository's own settings."""
+    """Return True if git accepts the folder as a repository when it uses the repository's own settings."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:
-    """Return the repository's own current settings, hooks and info files as a JSON-able record."""
+    """Return the repository's own current settings, hooks and info files as a record that can be stored as JSON."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
@@ -201,7 +201,9 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options to read each existing ``.gitmodules``: in the work tree, the index and HEAD."""
+    """Yield, for each existing ``.gitmodules``, the ``git config`` options to read it: in the work tree, the index and
+    HEAD.
+    """
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file

@@ -94,7 +94,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error for folders of this user that cannot be read. Unreadable folders of other users are skipped."""
+    """Error: folders of this user cannot be read. Unreadable folders of other users cause no error."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -105,7 +105,7 @@ class ClosedFolder(UnsafeTree):
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
     """Scan the work tree once and compare it with this index. Nothing is written and no submodule is entered.
 
-    Files into which this process prints are skipped.
+    Output files of this process are skipped.
     """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
@@ -298,7 +298,7 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if ``places`` contains the path or a folder above the path. Folders end in a slash."""
+    """Return True if ``places`` contains the path or a folder above the path. Folders in ``places`` end in a slash."""
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 

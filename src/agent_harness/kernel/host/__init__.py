@@ -148,7 +148,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of this machine; ``None`` if all slots are taken. ``told`` describes the slot's use."""
+    """Take a slot of this machine; return ``None`` if all slots are taken. ``told`` describes the use of the slot."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()

@@ -31,7 +31,10 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle of an account with at most ``most`` agents, after a refusal that lasts ``wait`` seconds."""
+    """Return the throttle of an account after the provider refused a request for ``wait`` seconds.
+
+    ``most`` is the maximum number of agents that may use the account without a throttle.
+    """
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -40,7 +43,9 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """Return the current state of a throttle; ``None`` once all agents may run and none has to wait."""
+    """Return the current state of a throttle. Return ``None`` as soon as all agents may run and no agent has to
+    wait.
+    """
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)

@@ -45,7 +45,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the JSON text with the value set at ``path``. A new member is added last; its container must exist."""
+    """Return the JSON text with the value set at ``path``. A new member is added last. Its parent object must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -93,7 +93,7 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """Yield the entries of the object or array that begins at position ``at``; none for any other value."""
+    """Yield the entries of the object or array that begins at position ``at``. For any other value, yield nothing."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -114,7 +114,9 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the JSON text with one more entry at the end of an object, or of an array if ``name`` is None."""
+    """Return the JSON text with one more entry at the end of an object, or at the end of an array if ``name`` is
+    None.
+    """
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -131,7 +133,7 @@ def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
 
 
 def _rendered(text: str, value: object, indent: str) -> str:
-    """Return a value as JSON in the layout of this text; all lines but the first start with ``indent``."""
+    """Return a value as JSON in the layout of this text. All lines except the first start with ``indent``."""
     unit = _unit(text)
     lines = jsontext.dumps(value).rstrip("\n").split("\n")
     depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in lines]

@@ -54,8 +54,8 @@ class Spelled(float):
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
     """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
 
-    ``exact=False`` is for reading only, at half the cost: numbers are Python numbers, the last of repeated members
-    wins, and only the interpreter limits nesting. Such a value must not be written back.
+    ``exact=False`` is twice as fast, but the value must not be written back: numbers become Python numbers, the last of
+    repeated members wins, and only the interpreter limits nesting.
     """
     text = decoded(text)
     if not text:
@@ -88,7 +88,7 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return a value as indented JSON for nesting level ``level``; the first line is not indented."""
+    """Return a value as indented JSON for the nesting level ``level``. The first line is not indented."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
@@ -119,7 +119,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return JSON text without byte order mark and trailing white space. Raise ``ValueError`` if the bytes are not
+    """Return JSON text without byte order mark and white space at the end. Raise ``ValueError`` if the bytes are not
     UTF-8 text.
     """
     if isinstance(raw, bytes):

@@ -35,7 +35,9 @@ __all__ = [
     "write",
 ]
 _RUN = 4096
-"""Number of characters scanned at once: enough for a few elements, but too few to exceed the nesting limit."""
+"""Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
+limit.
+"""
 
 
 class _Unclear(Exception):
@@ -87,7 +89,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object read from a state file, changed in place and written once."""
+    """JSON object that was read from a state file. It is changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -99,11 +101,11 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts; unchanged parts are not copied.
+        """Return the JSON text of the current value, in parts. Unchanged parts are not copied.
 
-        ``changed`` are the list elements that were changed in place; ``None`` means that any element may have changed.
-        New or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that
-        is not JSON.
+        ``changed`` lists the elements that were changed in place; ``None`` means that any element may have changed. New
+        or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that is
+        not JSON.
         """
         edits = self._edits(changed) if self._places else None
         if edits is None:

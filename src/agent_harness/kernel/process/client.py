@@ -120,7 +120,9 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Queue bytes for the command's standard input; return False if the input is closed at either end."""
+        """Queue bytes for the command's standard input. Return False if this side or the command has closed the
+        input.
+        """
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -129,7 +131,7 @@ class SupervisorClient:
             return self._input in self._open
 
     def end_input(self) -> None:
-        """Close the command's standard input once all queued bytes are written."""
+        """Close the command's standard input as soon as all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
@@ -362,7 +364,9 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the supervisor's environment: the run's tag, and the variables that some Python builds need to start."""
+    """Return the supervisor's environment. It contains the run's tag and variables that some Python builds need to
+    start.
+    """
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

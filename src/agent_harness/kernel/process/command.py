@@ -261,7 +261,7 @@ class Running:
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code once the command has exited; ``None`` after the timeout.
+        """Return the exit code as soon as the command has exited; ``None`` after the timeout.
 
         The output is still read while waiting: the latest 4 MiB of unread output are kept for ``read_line``.
         """
@@ -278,7 +278,7 @@ class Running:
         return self._client.write(text)
 
     def close_input(self) -> None:
-        """Close the command's standard input once all bytes are written."""
+        """Close the command's standard input as soon as all bytes are written."""
         self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:

@@ -45,7 +45,9 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently; return the program and arguments to start, possibly wrapped in ``bwrap``."""
+    """Confine this process permanently. Return the program to start and its arguments, which may be wrapped in
+    ``bwrap``.
+    """
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -73,7 +75,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter and set up the namespaces for the mount rules and a separate network."""
+    """Enter new namespaces and set them up, for the mount rules and a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -87,7 +89,9 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which every user keeps its id. For root, a helper process outside maps all users."""
+    """Enter new namespaces in which every user keeps its id. For root, a helper process outside the namespaces maps all
+    users.
+    """
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))

@@ -35,7 +35,7 @@ _LEAST_PROCESSES, _FOR_EACH_PROCESSOR = 4096, 256  # threads counted: a test for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Resource limits of a command; 0 means no limit."""
+    """Resource limits of a command. The value 0 means that there is no limit."""
 
     memory: int = 0  # bytes
     processes: int = 0  # threads counted

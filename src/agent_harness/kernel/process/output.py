@@ -70,7 +70,7 @@ class HeadTail:
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return the beginning and end of a text, with at most ``limit`` characters in total."""
+    """Return a text. If it has more than ``limit`` characters, return only its beginning and end."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -127,9 +127,9 @@ class CappedLog:
 
 
 class Lines:
-    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked.
+    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked as cut.
 
-    If more than 4 MiB of lines are unread, the oldest are dropped when the next chunk arrives.
+    If more than 4 MiB of lines are unread, the oldest lines are dropped when the next chunk arrives.
     """
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")

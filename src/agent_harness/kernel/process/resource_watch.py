@@ -30,9 +30,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the resources of all descendants of this process.
+    """Watch over the resources that all descendants of this process use.
 
-    ``terms``: limits of memory, processes and free disk space (0 for no limit), then the folders of the watched disks.
+    ``terms`` contains the limits of memory, processes and free disk space (0 for no limit), then the folders of the
+    watched disks.
     """
 
     __slots__ = (

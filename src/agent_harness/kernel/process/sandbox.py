@@ -492,7 +492,9 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list. A writable folder with a read-only part is replaced by its other entries."""
+    """Return the rules as an allow-list. If a writable folder has a read-only part, its other entries are listed
+    instead.
+    """
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -564,7 +566,9 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the sandbox kind for the launch order, with its program if one is needed; ``None`` if unavailable."""
+    """Return the sandbox kind for the launch order, with its program if it needs one; ``None`` if the kind is
+    unavailable.
+    """
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":

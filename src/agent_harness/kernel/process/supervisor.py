@@ -99,7 +99,7 @@ def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 class Keeper:
-    """Supervision of one command and all its descendants until all have exited."""
+    """Supervisor of one command and all its descendants, which waits until all have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -154,7 +154,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Also detect the harness's death through a pidfd, in case a forked process keeps the control pipe open."""
+        """Detect the harness's death through a pidfd too, because a forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -247,7 +247,7 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Return the pids of the live children other than the command."""
+        """Return the pids of the live children of this process, except the command itself."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
@@ -494,8 +494,8 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children, including dead children until they are reaped; empty without
-    /proc.
+    """Return the pids of this process's children. Dead children are included until they are reaped. Without /proc,
+    return nothing.
     """
     return children_of(os.getpid())
 
@@ -512,7 +512,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the pids of a process's children by reading all processes, for kernels without child lists."""
+    """Return the pids of a process's children by reading all processes. Kernels without child lists need this."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 

@@ -36,7 +36,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One shell word without its quotes and without the output of its substitutions. Variables are not expanded."""
+    """One shell word, without its quotes and without the output of its substitutions. Variables are not expanded."""
 
     text: str
     at: Sequence[int] = ()  # the position of each letter
@@ -59,7 +59,9 @@ class ShellWord:
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with each substitution replaced by the text ``instead``, or by its source text if None."""
+        """Return the word, in which ``instead`` replaces each substitution. If it is None, the source text replaces
+        it.
+        """
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -104,7 +106,7 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """The commands of a shell text, and its first syntax error."""
+    """All commands in a shell text, and the first syntax error of the text."""
 
     commands: tuple[ShellCommand, ...]
     fault: str  # why no shell accepts it, in a few words
@@ -130,7 +132,7 @@ def read(text: str) -> ShellText:
 
 
 class _Letters:
-    """Shell word under construction while its text is parsed."""
+    """Shell word that is being built while its text is parsed."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -164,7 +166,7 @@ class _Letters:
 
 
 class _Level:
-    """List of commands under construction while a text or a substitution is parsed."""
+    """List of commands that is being built while a text or a substitution is parsed."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()

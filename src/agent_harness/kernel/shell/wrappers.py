@@ -72,7 +72,9 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program after assignments and wrappers; the number of words if there is no program."""
+    """Return the index of the program, after assignments and wrappers. If there is no program, return the number of
+    words.
+    """
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -107,7 +109,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word after ``option`` that is not an option itself; ``None`` if there is none."""
+    """Return the first word after ``option`` that is not itself an option; ``None`` if there is no such word."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]

@@ -42,7 +42,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that are ignored only by rules newer than the snapshot."""
+    """Paths that are ignored only because of rules that are newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -223,7 +223,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, also for a file that replaced a folder with excluded files."""
+            """Return True for an excluded path, and for a file that replaced a folder with excluded files."""
             folder = objects.at(tree, path)
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
@@ -269,7 +269,7 @@ def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> 
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Reset these index entries to their content in the given tree."""
+    """Reset these index entries to the content that they have in the given tree."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}

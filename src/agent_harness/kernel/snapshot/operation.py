@@ -88,7 +88,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a snapshot that a git tree cannot hold, stored in the message of a commit.
+    """Facts about a snapshot that a git tree cannot contain. They are stored in the message of a commit.
 
     Paths are text from ``os.fsdecode``; folders in ``ignored`` end in a slash.
     """
@@ -154,7 +154,7 @@ class Operation:
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the file modes in an index by path, as git prints them."""
+        """Return, by path, the file modes in an index, in the form that git prints."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
@@ -336,7 +336,9 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's ``ignore`` or ``attributes`` file, from the setting or the default."""
+    """Return the path of the user's ``ignore`` or ``attributes`` file: the path in the git settings, or else the
+    default path.
+    """
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")

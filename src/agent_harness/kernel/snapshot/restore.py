@@ -165,7 +165,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """State shared by all steps of a restore."""
+    """State that all steps of a restore share."""
 
     operation: Operation
     snapshot: Snapshot
@@ -349,8 +349,8 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore file permissions that git does not store. Snapshots of earlier versions contain only a few
-    permissions.
+    """Restore the file permissions that git does not store. Snapshots of earlier versions contain only a few of
+    them.
     """
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():

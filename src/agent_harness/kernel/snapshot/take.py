@@ -169,7 +169,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index with the current state of every file, without the harness's own files."""
+    """Return an index that contains the current state of every file, except the harness's own files."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]

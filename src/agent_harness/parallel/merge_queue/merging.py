@@ -262,7 +262,7 @@ class MergeQueue:
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
-        """Process the result of a run of checks."""
+        """Process the result of a run of checks that has ended."""
         said = found.get("status")
         result = str(said) if said in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
@@ -376,7 +376,7 @@ class MergeQueue:
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
-        """Reject a candidate; ``fix`` describes what its next attempt has to repair."""
+        """Reject a candidate. ``fix`` describes what the next attempt at the item has to fix."""
         self._ledger.note("bounced", item=item, mend=fix)
         self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)

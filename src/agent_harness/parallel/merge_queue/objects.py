@@ -204,7 +204,7 @@ def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
 
 
 def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
-    """Return the git object ids of the files' contents; unreadable files are left out."""
+    """Return the git object id of each file's content. Unreadable files are left out."""
     found: dict[bytes, str] = {}
     left = [*paths]
     while left:  # git ends at a file that it cannot read

@@ -70,7 +70,7 @@ class Pusher:
         return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """Do the next step of a push. Return True if the run can continue with another step now."""
+        """Do the next step of a push. Return True if the run can do another step now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)

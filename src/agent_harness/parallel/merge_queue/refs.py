@@ -22,7 +22,9 @@ class ProjectRefs:
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps an item's proven work until it is merged; ``name`` must be valid in refs."""
+        """Return the ref that keeps an item's proven work until the work is merged. ``name`` must be valid in a ref
+        name.
+        """
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
@@ -61,5 +63,7 @@ BEFORE = ProjectRefs("")
 
 
 def is_before(ref: str) -> bool:
-    """Return True if the ref is a candidate ref without a project id, whose owner is known only by its commit."""
+    """Return True if the ref is a candidate ref without a project id. Only the commit shows which project owns such a
+    ref.
+    """
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

@@ -53,7 +53,7 @@ class ChangeWatch:
     """Watch that compares the project with its state at the previous check. The harness's own refs are ignored."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """Start to watch the project. ``aside`` is the folder for reverted files; None means that nothing is reverted.
+        """Start to watch the project. ``aside`` is the folder for reverted files. If it is None, nothing is reverted.
 
         ``own`` contains patterns of files that the harness itself writes.
         """
@@ -120,7 +120,9 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert changed hooks, and the repository's settings unless only everyday git commands have changed them."""
+        """Revert changed hooks. Revert the repository's settings too, unless only everyday git commands have changed
+        them.
+        """
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -179,7 +181,9 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return the files whose index content differs from the commit; cached until the index is written."""
+        """Return the files whose content in the index differs from the commit. The result is cached until the index
+        changes.
+        """
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged
