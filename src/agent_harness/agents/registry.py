@@ -1,4 +1,5 @@
-"""Choice of the agent: a table of agent kinds whose classes are imported on first use, and the order of the sources.
+"""Selection of the agent: a table of agent kinds, whose classes are imported on first use, and the order of the
+sources.
 
 Order: the command line, ``HARNESS_AGENT``, the ``agent:`` setting, the first client found on PATH.
 """

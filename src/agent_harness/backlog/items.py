@@ -1,4 +1,4 @@
-"""Work item in the common form of all imports, and a consistent list of such items.
+"""Work items in the form that all imports share, and a consistent list of such items.
 
 An item is identified by its ``key``, which is the same each time a list is read. So an import can be repeated without
 adding an item twice. Source: ``docs/import.md``.

@@ -1,4 +1,5 @@
-"""Reader for a GSD roadmap (``.planning/ROADMAP.md``): phases with their plans, read from its checklist.
+"""Reader for a GSD roadmap (``.planning/ROADMAP.md``). It reads the phases and their plans from the roadmap's
+checklist.
 
 A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase with plans is not an item itself.
 ``**Depends on**: Phase 1`` makes all items of a phase depend on those of phase 1. Source: ``docs/import.md``.

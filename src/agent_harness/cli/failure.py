@@ -1,4 +1,4 @@
-"""Output of an error: one line and the next command on stderr, or one JSON object on stdout."""
+"""Output of an error: one line and the next command on stderr, or one JSON object on stdout if JSON was requested."""
 
 import os
 import sys

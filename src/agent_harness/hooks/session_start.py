@@ -1,4 +1,4 @@
-"""SessionStart hook: text for the agent at the start of a session, after ``/clear`` and after a compaction.
+"""SessionStart hook. It gives the agent a text at the start of a session, after ``/clear`` and after a compaction.
 
 Source: ``tasklist.md`` 4.
 """

@@ -1,11 +1,11 @@
-"""State files that survive a crash: read whole, replaced whole, with a backup of the previous state in the same folder.
+"""State files that survive a crash. A file is read whole and replaced whole, and has a backup in the same folder.
 
 A reader needs no lock: it sees either the old file or the new file. A killed process leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
-A lock excludes only programs that take the lock, not an editor or a script. So ``change`` compares the file with its
-state when it was read, right before the new file replaces it. If someone edited the file meanwhile, the change starts
-again from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
+A lock excludes only programs that take the lock, not an editor or a script. So right before ``change`` replaces a file,
+it compares the file with the state in which it was read. If someone edited the file meanwhile, the change starts again
+from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
 """
 
 from __future__ import annotations

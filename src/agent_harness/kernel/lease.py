@@ -1,4 +1,4 @@
-"""Leases: ownership with an end time, and rules for when the holder must stop and when another process may take over.
+"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over.
 
 A grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
 two holders never rely on the same lease. Source: ``tasklist.md`` 10.2.

@@ -1,9 +1,9 @@
-"""Lock in the form of a directory. ``mkdir`` creates it, and a file in it names the owner. It is renamed before its
-removal.
+"""Lock in the form of a directory, which ``mkdir`` creates. A file in the directory names the owner.
 
-Shell scripts can use the lock, because ``mkdir`` is exclusive in every language. Hosts that share a disk without
-``flock`` can use it too. A harness process that inspects a lock directory first takes the kernel lock on ``file``, if
-there is one. So no two harness processes inspect the same directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
+A lock directory is renamed before it is removed. Shell scripts can use the lock, because ``mkdir`` is exclusive in
+every language. Hosts that share a disk without ``flock`` can use it too. A harness process that inspects a lock
+directory first takes the kernel lock on ``file``, if there is one. So no two harness processes inspect the same
+directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that identify a project and its kind. Source: ``tasklist.md`` 2."""
+"""Files that show that a folder is a project, and of which kind. Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Waiting times before a retry: growing, or as long as the provider asks, and always bounded.
+"""Waiting times before a retry. They grow with each attempt, or are as long as the provider asks, and are always
+bounded.
 
 All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
 ``longtask.md`` 11 (waits stated in prose).

@@ -1,4 +1,4 @@
-"""Location and kind of a project: the nearest folder, from a start folder upwards, with files that identify a project.
+"""Search for the project of a folder: the nearest folder, from this folder upwards, whose files identify a project.
 
 Source: ``tasklist.md`` 2.
 """

@@ -1,9 +1,9 @@
-"""Size of a merge batch, and search for the change that makes the batch fail. Pure.
+"""Size of a merge batch, and search for the change that makes the batch fail. The module has no side effects.
 
-A batch is verified as a whole. If it fails, its failing checks run alone on prefixes, by bisection. The last member of
-the smallest failing prefix is the failing change; the prefix before it is verified with all checks and merged. A
-failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. A run that the machine broke blames no member and is
-repeated once. SC-34, SC-35.
+A batch is verified as a whole. If the verification fails, the failing checks alone run on prefixes of the batch, by
+bisection. The last member of the smallest failing prefix is the failing change. The prefix before this change is
+verified with all checks and merged. A failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. If the
+machine breaks a run, no member is blamed, and the run is repeated once. SC-34, SC-35.
 """
 
 from dataclasses import dataclass, replace

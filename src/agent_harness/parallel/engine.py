@@ -1,4 +1,4 @@
-"""Execution of jobs by processes of this machine or, behind the same interface, of other machines.
+"""Execution of jobs by processes of this machine or of other machines, behind one interface.
 
 An engine only runs workers. It gets a job and the job's folder, and reports when all processes of the job have exited.
 After this report only ``result.json`` in the folder counts, and a job without a result is lost. Planning, merging,

@@ -1,4 +1,5 @@
-"""Interface of a protocol for parallel work on its items, and the values that coordinator and workers exchange.
+"""Interface that a protocol implements for parallel work on its items, and the values that coordinator and workers
+exchange.
 
 An *item* is a task or a feature. A *job* is one attempt at an item in a workspace, or one run of checks on a commit
 that is to be merged. A job's *fence* is its number among the jobs of its item. Values are exchanged as JSON files

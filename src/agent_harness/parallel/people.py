@@ -1,5 +1,6 @@
-"""Queries and requests of the user about a project's parallel runs, workspaces and merge queue, from a separate
-process.
+"""Queries and requests of the user about a project's parallel runs, workspaces and merge queue.
+
+They run in a separate process, not in the coordinator.
 """
 
 import os

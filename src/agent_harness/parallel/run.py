@@ -1,4 +1,4 @@
-"""``harness run --workers N`` up to the start of its coordinator, and the preview of ``--dry-run``.
+"""``harness run --workers N`` until its coordinator starts, and the preview of ``--dry-run``.
 
 A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. The part that
 all protocols share is here: the target branch, the folder of the run, the engine, the settings, and the next command.

@@ -27,7 +27,7 @@ LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set b
 
 @dataclass(frozen=True, slots=True)
 class FollowedLog:
-    """Log whose new lines are shown as they are written."""
+    """Log of which new lines are shown as soon as they are written."""
 
     name: str
     paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new

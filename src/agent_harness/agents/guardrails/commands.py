@@ -1,4 +1,4 @@
-"""Refusal of shell commands: the text is parsed into simple commands, which are checked one by one (C32).
+"""Rules that refuse shell commands. The text is parsed into simple commands, which are checked one by one (C32).
 
 This is a guard rail against accidents, not a sandbox: programs that an allowed command starts are not checked.
 """

@@ -51,7 +51,7 @@ COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "rev
 ENTERING = frozenset(
     {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
 ) | {*("reset", "restore", "revert", "rm", "stash", "status", "switch", "cherry-pick")}
-"""Git commands that may enter submodules."""
+"""Git commands that can enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
 """Git commands that compare stored objects. They would skip submodules if ``.gitmodules`` asked for that."""

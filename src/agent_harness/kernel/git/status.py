@@ -1,4 +1,4 @@
-"""Differences between the work tree and an index, read from one ``git status`` call into lists of paths.
+"""Differences between the work tree and an index, read from one ``git status`` call and returned as lists of paths.
 
 Paths are bytes, as in the file system, relative to the top of the work tree.
 """

@@ -1,4 +1,4 @@
-"""Edits of JSON text that keep every other byte, such as the user's indentation, order and spelling.
+"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay.
 
 The text is parsed strictly before an edit. New parts use the layout of the parts around them.
 """

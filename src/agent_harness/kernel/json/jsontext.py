@@ -1,4 +1,4 @@
-"""JSON text that a read and a write leave unchanged: numbers keep their spelling and members their order.
+"""JSON text that stays the same when it is read and written: numbers keep their spelling and members their order.
 
 Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
 nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``

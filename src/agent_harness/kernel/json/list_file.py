@@ -1,8 +1,8 @@
-"""State file with one long list, of which only changed elements are rewritten.
+"""State file that contains one long list. Only changed elements of the list are rewritten.
 
 The text is read as strictly as in ``jsontext``, and the position of every element is recorded. Unchanged parts keep
-their text byte for byte, including the user's layout. New parts are laid out as by ``jsontext.dumps``. If a partial
-write is not certainly correct, the whole value is written.
+their text byte for byte, including the user's layout. New parts have the layout of ``jsontext.dumps``. If a partial
+write might be incorrect, the whole value is written.
 
 The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
 both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.

@@ -1,7 +1,7 @@
-"""Refs that keep proven work until it is no longer needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
+"""Refs that keep proven work as long as the work is needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits in the queue, is being merged, or is to be fixed. Once its item is merged, its refs
-are deleted. A candidate without an owner becomes a rescue, which the user may prune. SC-14, SC-29.
+A candidate is needed while it waits in the queue, is being merged, or must be fixed. When its item is merged, its refs
+are deleted. A candidate that no job owns becomes a rescue, which the user may prune. SC-14, SC-29.
 """
 
 import os
