@@ -291,7 +291,7 @@ def _run(words: list[str]) -> int:
 
 
 def _said(words: list[str]) -> list[str]:
-    """Run a harness command and return its output lines."""
+    """Run a harness command, and return the lines that it prints."""
     text = io.StringIO()
     with redirect_stdout(text), redirect_stderr(text):
         _run(words)

@@ -33,7 +33,7 @@ def now() -> datetime:
 
 
 def moment(seconds: float) -> datetime:
-    """Return the aware datetime in UTC that a Unix timestamp in seconds stands for."""
+    """Convert a Unix timestamp in seconds to an aware datetime in UTC, and return the datetime."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

@@ -281,8 +281,9 @@ def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of the lock on a root, for messages; ``None`` if the lock is free or its holder cannot be
-    determined.
+    """Return the holder of the lock on a root folder, for use in messages.
+
+    Return ``None`` if the lock is free or its holder cannot be determined.
     """
     path = os.path.join(os.path.realpath(root), file)
     try:
@@ -312,7 +313,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Lock a file descriptor, waiting at most ``timeout_seconds``; return True if the lock was taken."""
+    """Lock a file descriptor, and wait at most ``timeout_seconds`` for the lock. Return True if the lock was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 

@@ -183,9 +183,8 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return the amount spent so far, including running jobs, and the amount that is reserved beyond this spending.
-
-        Both amounts are in US dollars.
+        """Return two amounts in US dollars: the amount spent so far, including running jobs, and the amount reserved
+        beyond it.
         """
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})

@@ -147,7 +147,7 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Move the current journal to the finished runs, whose journals are kept for 90 days, and start a new
+        """Move the current journal to the journals of finished runs, which are kept for 90 days, and start a new
         journal.
         """
         self.plan = RunPlan()

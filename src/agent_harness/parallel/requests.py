@@ -156,7 +156,9 @@ class Mailbox:
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Take the open requests out of the mailbox and yield them, oldest first."""
+        """Take all open requests from the mailbox, so that they can no longer be withdrawn, and yield them, oldest
+        first.
+        """
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment
@@ -193,7 +195,7 @@ class Mailbox:
         return found if is_known and isinstance(found.get("id"), str) else None
 
     def _forget_stale(self, entry: "os.DirEntry[str]") -> None:
-        """Delete a mailbox file whose process has exited."""
+        """Delete a mailbox file that was left by a process that has exited."""
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                 os.unlink(entry.path)

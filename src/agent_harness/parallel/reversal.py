@@ -75,7 +75,9 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict. Work that was merged at the same time does not count."""
+    """Return the commit before the work of this verdict. Work of other items that was merged at the same time is not
+    included.
+    """
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 

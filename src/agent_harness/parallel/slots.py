@@ -41,7 +41,7 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round of job starts, and forget the reasons and limits of the last round."""
+        """Start a new round of job starts. The reasons and limits of the last round no longer apply."""
         self._is_full = False
         self.refused = None
         self.why = []

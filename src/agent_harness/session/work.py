@@ -165,7 +165,7 @@ class Work(Protocol[Ended_co, JudgementT]):
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for a turn with this prompt."""
+        """Return the request for the turn in which the agent gets this prompt."""
         ...
 
     def claimed(self) -> bool:

@@ -62,7 +62,7 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account for the agent's rate limits. It is the agent's program, because all sessions of the program share one
+        """Account for the agent's rate limits, named after the agent's program. All sessions of the program share one
         login.
         """
         return f"acp:{Path(self.words[0]).name}"

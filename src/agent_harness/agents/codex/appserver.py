@@ -171,7 +171,7 @@ class AppServerTurn(CommandTurn):
         super().stop(grace_seconds)
 
     def close(self) -> None:
-        """Kill the client immediately."""
+        """Kill the client of this turn immediately."""
         self._open = False
         self._running.close()
 

@@ -123,7 +123,7 @@ class Stage:
         return made
 
     def result(self, call: str, output: str, *, is_error: bool = False) -> None:
-        """Report the result of a tool call."""
+        """Report the result of a tool call that was reported earlier."""
         if self.options.tool_events:
             half, more = _RESULT_CHARACTERS // 2, len(output) - _RESULT_CHARACTERS
             short = f"{output[:half]}\n[... {more} characters left out ...]\n{output[-half:]}" if more > 0 else output

@@ -97,7 +97,7 @@ class Git:
         return self.repository.git_dir
 
     def shared_dir(self) -> Path:
-        """Return the folder that contains refs and objects, shared by all linked work trees of a repository."""
+        """Return the folder that contains refs and objects. All linked work trees of a repository share this folder."""
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
@@ -270,7 +270,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer`` or the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:

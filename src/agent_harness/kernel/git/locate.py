@@ -85,7 +85,9 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch. A refusal or an unreachable remote is recorded in the result, not raised."""
+    """Result of a push or a fetch. If the remote refuses or is unreachable, the result records this; no error is
+    raised.
+    """
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref

@@ -353,8 +353,8 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a descriptor with a number above 2. A smaller one is duplicated and closed; a larger one is returned
-    unchanged.
+    """Return a descriptor with a number above 2. If the number of the given descriptor is smaller, duplicate and close
+    it.
     """
     if descriptor > 2:
         return descriptor

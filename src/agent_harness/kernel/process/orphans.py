@@ -116,7 +116,9 @@ def _pids_are_ours() -> bool:
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill one confirmed process and wait up to a second for its exit; return True if it was signalled."""
+    """Kill one process that was confirmed, and wait up to a second for its exit. Return True if the process was
+    signalled.
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

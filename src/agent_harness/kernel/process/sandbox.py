@@ -136,8 +136,8 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a description of the sandbox and its network for the record of a check, with a note if limits are
-    missing.
+    """Describe the sandbox and its network, for the record of a check. If limits are missing, the text contains a
+    note.
     """
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes

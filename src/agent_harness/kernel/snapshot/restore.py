@@ -61,7 +61,7 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Names of the moved files, oldest first."""
+        """Names of the files that were moved to the folder for rescued files, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
