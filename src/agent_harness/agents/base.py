@@ -1,7 +1,7 @@
-"""Interface of agent adapters: an adapter starts one turn of an agent and returns its events.
+"""Interface of agent adapters. An adapter starts one turn of an agent and returns its events.
 
-An adapter is a small module on top of shared parts (``docs/architecture.md``). It declares its capabilities; the
-supervisor works without the missing capabilities.
+An adapter is a small module that uses shared parts (``docs/architecture.md``). It declares its capabilities; the
+supervisor works even if capabilities are missing.
 """
 
 import json
@@ -19,7 +19,7 @@ from agent_harness.kernel.process.sandbox import AUTO, SandboxSettings, of_agent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One MCP server offered to the agent, started over stdio."""
+    """One MCP server that the agent may use, started over stdio."""
 
     command: tuple[str, ...]  # may hold secrets, as may the variables: neither belongs on a command line of a client
     env: Mapping[str, str] = field(default_factory=dict)
@@ -31,13 +31,17 @@ class McpServer:
 
 
 def servers_json(servers: Mapping[str, McpServer]) -> str:
-    """Return the MCP servers as the common client file ``{"mcpServers": {NAME: {"command", "args", "env"}}}``."""
+    """Return the MCP servers in the file format of agent clients, ``{"mcpServers": {NAME: {"command", "args",
+    "env"}}}``.
+    """
     return json.dumps({"mcpServers": {name: server.as_json() for name, server in servers.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """Tool permissions of an agent from ``tools:``: a guard rail, not a sandbox (features.md UAH-206..216, C32)."""
+    """Tool permissions of an agent from the ``tools:`` section: a guard rail, not a sandbox (features.md UAH-206..216,
+    C32).
+    """
 
     filesystem_enabled: bool = True
     allowed_paths: tuple[str, ...] = (".",)  # relative to the project
@@ -50,7 +54,7 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Features that a running agent of one kind supports."""
+    """Capabilities of a running agent of one kind."""
 
     steer: bool = False  # a message reaches the running turn
     interrupt: bool = False  # the turn can be ended without ending the conversation
@@ -81,7 +85,9 @@ class Brief:
 
 
 def sandbox_of(brief: Brief) -> Sandbox:
-    """Return the sandbox of the agent's processes. Raise ``Refused`` if a sandbox is required and none works."""
+    """Return the sandbox of the agent's processes. Raise ``Refused`` if a sandbox is required and no kind of sandbox
+    works.
+    """
     repository = locate(brief.cwd)
     own = [brief.cwd, *(repository.folders if repository else ()), *brief.places]
     project = folders_of_project()
@@ -96,16 +102,18 @@ class Turn(ABC):
 
     @abstractmethod
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout or at the end. The last event is ``Finished``."""
+        """Return the next event; ``None`` after the timeout or after the last event. The last event is ``Finished``."""
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """True once the turn's ``Finished`` event was returned."""
+        """True after ``next_event`` has returned the turn's ``Finished`` event."""
 
     @abstractmethod
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the agent and every process that it started; return when all have exited. Repeated calls are harmless."""
+        """End the agent and every process that the agent started. Return when all have exited. Repeated calls are
+        harmless.
+        """
 
     def steer(self, text: str) -> bool:
         """Send a message to the running agent; return False if this agent cannot be steered."""
@@ -117,13 +125,15 @@ class Turn(ABC):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit for which the agent was ended, as the end of a sentence; empty if none."""
+        """Resource limit because of which the agent was ended, worded as the end of a sentence; empty if there is
+        none.
+        """
         return ""
 
     @property
     def process(self) -> Mapping[str, object] | None:
-        """Process identity (pid, start time, boot id, run id) for use after a crash; ``None`` for an in-process
-        agent.
+        """Identity of the agent's process (pid, start time, boot id, run id), used after a crash; ``None`` for an
+        in-process agent.
         """
         return None
 
@@ -136,19 +146,21 @@ class Agent(ABC):
 
     @abstractmethod
     def start(self, brief: Brief) -> Turn:
-        """Start one turn of the agent. Raise ``ToolMissing`` if its program is missing."""
+        """Start one turn of the agent. Raise ``ToolMissing`` if the agent's program is missing."""
 
     @property
     def account(self) -> str:
-        """Account of the agent's rate limits: agents with the same account wait for the same reset. Not a secret."""
+        """Account for the agent's rate limits. Agents with the same account wait for the same reset. The name is not a
+        secret.
+        """
         return self.name
 
     def problem(self) -> str | None:
-        """Return a one-line reason why this agent cannot be started now, or ``None``. Starts nothing."""
+        """Return a one-line reason why this agent cannot be started now, or ``None``. Nothing is started."""
         return None
 
     def refusal(self, place: Path) -> HarnessError | None:
-        """Return an error if this agent would only damage the files in a folder, or ``None``. Starts and changes
-        nothing.
+        """Return an error if this agent would only damage the files in a folder, or ``None``. Nothing is started or
+        changed.
         """
         return None

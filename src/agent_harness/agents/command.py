@@ -1,7 +1,7 @@
 """Agents that run any program: the prompt is sent on stdin, events come from stdout (``docs/command-agent.md``).
 
 ``CommandAgent`` uses the event interface. ``CommandLineAgent`` runs a client in print mode, or shell text, and only the
-exit status is its result. The last output of a failed client is searched for a refusal of the provider. Source of the
+exit status is the result. If a client fails, its last output is searched for a refusal of the provider. Source of the
 refusals: features.md UAH-374..375, C28.
 """
 
@@ -39,7 +39,7 @@ def line_of(data: bytes) -> str:
 
 
 def servers_file(brief: Brief) -> Path | None:
-    """Write the MCP servers of a turn to a new private file outside the project and return its path; ``None`` without
+    """Write the MCP servers of a turn to a new private file outside the project. Return its path; ``None`` without
     servers.
 
     The servers' variables must not be on a command line. The caller removes the file at the end of the turn.
@@ -53,7 +53,7 @@ def servers_file(brief: Brief) -> Path | None:
 
 
 def forget_servers_files(run_id: object) -> None:
-    """Remove the ``servers_file`` of each turn of a run that never ended, because the harness was killed."""
+    """Remove the ``servers_file`` of each turn that never ended because the harness was killed."""
     if isinstance(run_id, str) and run_id.isalnum():
         for path in Path(tempfile.gettempdir()).glob(f"{_prefix(run_id)}*.json"):
             with suppress(OSError):  # another user's, in the shared folder
@@ -65,7 +65,7 @@ def _prefix(run_id: str | None) -> str:
 
 
 def environment_of(brief: Brief) -> dict[str, str]:
-    """Return the documented ``HARNESS_*`` variables of a turn, and the additional variables in ``brief``."""
+    """Return the documented ``HARNESS_*`` variables of a turn, and the additional variables that ``brief`` contains."""
     told = {
         "HARNESS_PROJECT_DIR": str(brief.cwd),
         "HARNESS_SESSION": str(brief.session),
@@ -83,7 +83,7 @@ def environment_of(brief: Brief) -> dict[str, str]:
 
 @contextmanager
 def removed_on_error(servers: Path | None) -> Iterator[None]:
-    """Remove the ``servers_file`` of a turn if its start fails."""
+    """Remove the ``servers_file`` of a turn if the turn cannot be started."""
     try:
         yield
     except BaseException:
@@ -93,15 +93,16 @@ def removed_on_error(servers: Path | None) -> Iterator[None]:
 
 
 def program_problem(program: str) -> str | None:
-    """Return the reason why a program cannot be started, or ``None``. Relative paths are not checked."""
+    """Return the reason why a program cannot be started, or ``None``. A relative path is not checked."""
     if ("/" in program and not program.startswith("/")) or shutil.which(program):
         return None
     return f"the agent's program {program!r} is not installed"
 
 
 def found_program(program: str, brief: Brief, hint: str) -> str:
-    """Return the path of a program, relative to the project if it contains a slash. Raise ``ToolMissing`` if not
-    found.
+    """Return the path of a program. A name with a slash is relative to the project.
+
+    Raise ``ToolMissing`` if the program is not found.
     """
     found = shutil.which(os.path.join(brief.cwd, program) if "/" in program else program)  # noqa: PTH118
     if found is None:
@@ -110,7 +111,7 @@ def found_program(program: str, brief: Brief, hint: str) -> str:
 
 
 class CommandAgent(Agent):
-    """Agent that runs the command ``words`` once for each turn. After a failed check, the program starts with a new
+    """Agent that runs the command ``words`` once for each turn. After a failed check, the program is started with a new
     prompt.
     """
 
@@ -140,7 +141,7 @@ class CommandAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the agent's rate limits: its program's name and a digest of its command, so other commands do not
+        """Account for the agent's rate limits: the program's name and a digest of the command. Other commands do not
         share it.
         """
         words = "\0".join(self.words).encode("utf-8", "replace")
@@ -175,7 +176,7 @@ class CommandTurn(Turn):
     """One run of a command agent's program."""
 
     def __init__(self, running: process.Running, servers: Path | None = None) -> None:
-        """Set up the turn; ``servers`` is its ``servers_file``, which is removed at the end."""
+        """Set up the turn. ``servers`` is the turn's ``servers_file``, which is removed at the end of the turn."""
         self._running = running
         self._servers = servers
         self._ready: deque[Event] = deque()
@@ -186,11 +187,11 @@ class CommandTurn(Turn):
 
     @property
     def ended(self) -> bool:
-        """True once the turn's ``Finished`` event was returned."""
+        """True after ``next_event`` has returned the turn's ``Finished`` event."""
         return self._ended
 
     def next_event(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or ``None`` after the timeout. Waiting lines of text become one event."""
+        """Return the next event, or ``None`` after the timeout. All lines of text that are waiting become one event."""
         until = time.monotonic() + timeout_seconds
         while not self._ready and not self._ended:
             left = min(until, self._lingers_until) - time.monotonic()
@@ -216,16 +217,18 @@ class CommandTurn(Turn):
 
     @property
     def over_limit(self) -> str:
-        """Resource limit for which the program was ended, as the end of a sentence; empty if none."""
+        """Resource limit because of which the program was ended, worded as the end of a sentence; empty if there is
+        none.
+        """
         return self._running.over_limit
 
     @property
     def process(self) -> Mapping[str, object]:
-        """Record of the agent's process, for ``process.end_orphans``."""
+        """Record of the agent's process, as ``process.end_orphans`` needs it."""
         return self._running.record
 
     def _event(self, line: bytes) -> Event:
-        """Return the event of one line of standard output."""
+        """Return the event that one line of standard output represents."""
         return event_from_line(line_of(line))
 
     def _take(self, line: bytes) -> None:
@@ -248,7 +251,7 @@ class CommandTurn(Turn):
             self._ready.append(event)
 
     def _claim(self, end: Finished) -> None:
-        """Store the program's own report of its end, and limit the time until its exit."""
+        """Store the program's report that its turn has ended, and limit the time until the program must exit."""
         self._claimed = end
         self._lingers_until = time.monotonic() + LINGER_SECONDS
 
@@ -264,7 +267,7 @@ class CommandTurn(Turn):
         self._ready.append(Finished(ok=ok, message=message, exit_code=code))
 
     def _take_errors(self) -> None:
-        """Report the end of standard error as text before the turn ends; standard error is not part of the event
+        """Report the last part of standard error as text before the turn ends. Standard error is not part of the event
         stream.
         """
         lines = [line_of(line) for line in self._running.stderr_tail.rstrip(b"\n").split(b"\n")]
@@ -299,10 +302,10 @@ _LONGEST = 2000  # characters of a line that are searched
 
 
 def refusal_from_text(text: str) -> RateLimited | None:
-    """Return the refusal in the last matching line of a failed client's output, or ``None``.
+    """Return the provider's refusal in the last matching line of a failed client's output, or ``None``.
 
-    The wait and the reset time are set if the line states them with a unit or a time zone. A bare time of day is
-    ignored.
+    The wait and the reset time are set if the line states them with a unit or a time zone. A time of day without a zone
+    is ignored.
     """
     now = clock.now()
     below = ""
@@ -328,27 +331,29 @@ def _refusal(line: str) -> RateLimited:
 
 
 Refusal = Callable[["Printed", int | None], RateLimited | None]
-"""Function that finds a refusal in a failed client's output. The exit code is ``None`` if the exit was not observed."""
+"""Function that finds a provider's refusal in a failed client's output. The exit code is ``None`` if it was not
+observed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Output of a program so far."""
+    """Output that a program has printed so far."""
 
     stdout: HeadTail = field(default_factory=HeadTail)
     stderr: HeadTail = field(default_factory=HeadTail)
 
 
 def refusal_in_last_lines(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return the refusal at the end of standard error, else at the end of standard output; ``None`` if there is
-    none.
+    """Return the provider's refusal at the end of standard error, else at the end of standard output; ``None`` if
+    neither has one.
     """
     ends = ("\n".join(each.text()[-8192:].splitlines()[-8:]) for each in (printed.stderr, printed.stdout))
     return next((found for end in ends if (found := refusal_from_text(end))), None)
 
 
 def no_refusal(printed: Printed, exit_code: int | None) -> RateLimited | None:
-    """Return ``None``, for a program without a provider."""
+    """Return ``None``, because a program without a provider reports no refusal."""
     return None
 
 
@@ -361,9 +366,9 @@ def begin(
     refusal: Refusal = refusal_in_last_lines,
     servers: Path | None = None,
 ) -> "CommandLineTurn":
-    """Start a turn: a program with arguments, or shell text. Raise ``ToolMissing`` or ``Refused``.
+    """Start a turn that runs a program with arguments, or shell text. Raise ``ToolMissing`` or ``Refused``.
 
-    ``servers`` is the ``servers_file`` of the turn, which is removed at its end.
+    ``servers`` is the ``servers_file`` of the turn, which is removed at the end of the turn.
     """
     kept = printed or Printed()
     with removed_on_error(servers):
@@ -406,7 +411,7 @@ class CommandLineTurn(CommandTurn):
 
 
 class CommandLineAgent(Agent):
-    """Agent with one command line for every turn, in the environment of the harness's caller."""
+    """Agent with one command line for every turn. It runs in the environment of the program that called the harness."""
 
     def __init__(
         self,
@@ -425,7 +430,7 @@ class CommandLineAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the program's rate limits; the agent's name if unknown."""
+        """Account for the program's rate limits; the agent's name if the account is unknown."""
         return self._account or self.name
 
     def start(self, brief: Brief) -> Turn:

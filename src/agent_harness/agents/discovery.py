@@ -1,8 +1,7 @@
-"""Agents on this machine: programs, versions, logins and extras, found without network access and without reading
-secrets.
+"""Agents on this machine, with programs, versions, logins and extras. The search uses no network and reads no secrets.
 
-Every program that is started for this is killed, with all its processes, if it does not answer in time. Facts that need
-a network are reported as unknown, such as whether a provider still accepts a key or a login.
+If a program that is started for this search does not answer in time, it is killed with all its processes. Facts that
+need a network are reported as unknown, such as whether a provider still accepts a key or a login.
 """
 
 import re
@@ -27,7 +26,7 @@ VERSION_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Signs that a user is signed in to a program: environment variables, then files in a folder."""
+    """Signs that a user is signed in to a program: environment variables, and files in a folder."""
 
     variables: tuple[str, ...] = ()
     home: str | None = None  # the variable that names the program's folder
@@ -61,7 +60,7 @@ LOGINS: Mapping[str, Login] = {
 }
 
 OLDEST: Mapping[str, str] = {"claude": "2.1.197", "codex": "0.150.0"}
-"""Oldest version of each program that passes the agent tests; unknown for other programs."""
+"""Oldest version of each program that passes the agent tests. For other programs, the oldest version is unknown."""
 
 EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "api": ("the api agent, and exact model prices", ("pydantic_ai", "anthropic")),
@@ -79,7 +78,7 @@ KEYS = tuple(dict.fromkeys(each.key for each in PROVIDERS.values()))
 
 @dataclass(frozen=True, kw_only=True)
 class FoundAgent:
-    """One agent: its name for ``--agent``, and the known facts about the agent."""
+    """One agent: its name as a value of ``--agent``, and the known facts about the agent."""
 
     spec: str
     program: str | None  # its path; ``None`` if none is needed, or if it is missing
@@ -93,13 +92,13 @@ class FoundAgent:
 
     @property
     def too_old(self) -> bool | None:
-        """True if the version is older than the oldest version known to work; ``None`` if either is unknown."""
+        """True if the version is older than the oldest version known to work; ``None`` if either version is unknown."""
         numbers = _numbers(self.version or "")
         return numbers < _numbers(self.oldest) if self.oldest and numbers else None
 
     @property
     def signing_in(self) -> str:
-        """Login state as text."""
+        """Login state of the agent, as text for the user."""
         words = {True: "signed in", False: "not signed in", None: "sign-in unknown"}
         return f"{words[self.signed_in]} ({self.login})"
 
@@ -130,7 +129,9 @@ def agents(environ: Mapping[str, str]) -> list[FoundAgent]:
 
 
 def extras() -> list[dict[str, Any]]:
-    """Return the optional extras of this package: ``name``, ``serves``, ``installed`` and the ``install`` command."""
+    """Return the optional extras of this package. Each has ``name``, ``serves``, ``installed`` and the ``install``
+    command.
+    """
     return [
         {
             "name": name,
@@ -143,13 +144,14 @@ def extras() -> list[dict[str, Any]]:
 
 
 def keys(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of the environment variables that contain an API key, never their values."""
+    """Return the names of the environment variables that contain an API key. The values are never returned."""
     return [name for name in KEYS if environ.get(name)]
 
 
 def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, root: Path | None) -> dict[str, Any]:
-    """Return the agent of a run without ``--agent``, and the source of the choice; ``problem`` if the agent cannot
-    start.
+    """Return the agent that a run without ``--agent`` uses, and the source of the choice.
+
+    ``problem`` is set if the agent cannot be started.
     """
     sources = [("HARNESS_AGENT", environ.get("HARNESS_AGENT")), ("agent: in .harness.yaml", configured)]
     source = next((name for name, told in sources if told), "the first client on PATH")
@@ -161,7 +163,7 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about an agent; ``name`` is its program, empty for an agent that needs only a key."""
+    """Return the facts about an agent. ``name`` is the agent's program; empty for an agent that needs only a key."""
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"
@@ -184,7 +186,9 @@ def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
 
 
 def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]) -> tuple[bool | None, str]:
-    """Return the login state of a program and its sign: a key, its own report, or one of its files."""
+    """Return the login state of a program, and the sign that shows it: a key, the program's own report, or one of its
+    files.
+    """
     known = LOGINS.get(name)
     if known is None:
         return None, "not seen"
@@ -205,7 +209,7 @@ def _login(name: str, path: str, version: str | None, environ: Mapping[str, str]
 
 
 def _asked(program: str, words: tuple[str, ...]) -> bool | None:
-    """Return the program's own report of its login state; ``None`` if the report cannot be understood."""
+    """Return whether a program reports that the user is signed in; ``None`` if the report cannot be understood."""
     said: list[bytes] = []
     try:
         process.run(
@@ -229,7 +233,9 @@ SAID: Mapping[bool, tuple[str, ...]] = {
     False: (r'"loggedIn": *false', r"^not logged in"),
     True: (r'"loggedIn": *true', r"^logged in", r"^api key configured"),
 }
-"""Phrases with which Claude Code 2.1.330 and Codex 0.169 report their login state, at the beginning of a line."""
+"""Phrases with which Claude Code 2.1.330 and Codex 0.169 report their login state. They are at the beginning of a
+line.
+"""
 
 
 def version_of(program: str, *, timeout_seconds: float = VERSION_SECONDS) -> str | None:

@@ -1,4 +1,4 @@
-"""Common events of all agent clients.
+"""Events that all agent clients have in common.
 
 Monitors, logs and protocols see only these events, never a client. Source: ``docs/architecture.md``.
 """
@@ -17,14 +17,14 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of the agent: one line or one block, without its line end."""
+    """Text that the agent wrote: one line or one block, without its line end."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """Tool call of the agent. ``name`` and ``input`` are those of the client."""
+    """Tool call of the agent. ``name`` and ``input`` are those that the client reports."""
 
     name: str
     input: Mapping[str, object] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """Result of a tool; the adapter may have cut ``output``."""
+    """Result of a tool call. The adapter may have cut ``output``."""
 
     output: str = ""
     id: str | None = None
@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimited:
-    """Temporary refusal by the provider, with the seconds to wait or the ISO time of the reset, if known."""
+    """Temporary refusal by the provider. If known, it contains the seconds to wait or the ISO time of the reset."""
 
     message: str = ""
     retry_after_seconds: float | None = None
@@ -78,7 +78,7 @@ class RateLimited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """End of the agent's turn. ``ok`` means that the turn ended normally; it says nothing about the work."""
+    """End of the agent's turn. ``ok`` means that the turn ended normally, not that the work is correct."""
 
     ok: bool = True
     message: str = ""
@@ -86,13 +86,15 @@ class Finished:
 
 
 CLIENT_TRIES_AGAIN = "[the provider did not answer"
-"""Beginning of a text event which reports that the client itself repeats a request, and may be silent meanwhile."""
+"""Beginning of a text event that reports a retry by the client itself. Until the retry ends, the client may be
+silent.
+"""
 
 Event = Text | ToolCall | ToolResult | Usage | RateLimited | Finished
 
 
 def event_from(record: Mapping[str, object]) -> Event | None:
-    """Return the event for a JSON object of the command interface, selected by its ``type``; ``None`` if unknown.
+    """Return the event for a JSON object of the command interface; ``None`` if its ``type`` is unknown.
 
     Invalid values never raise: an invalid token count becomes 0, an invalid text becomes "". The result can always be
     displayed, and written as UTF-8 and as JSON: texts are made ``plain``, deep nesting is cut.
@@ -103,12 +105,16 @@ def event_from(record: Mapping[str, object]) -> Event | None:
 
 
 def record_of(event: Event) -> dict[str, Any]:
-    """Return the JSON object of the command interface for an event, the inverse of ``event_from``."""
+    """Return the JSON object that represents an event in the command interface. This is the inverse of
+    ``event_from``.
+    """
     return {"type": _KINDS[type(event)], **{name: value for name, value in asdict(event).items() if value is not None}}
 
 
 def event_from_line(line: str) -> Event:
-    """Return the event of one stdout line: a JSON object with a known ``type``, else a text event."""
+    """Return the event for one line of stdout. A line that is not a JSON object with a known ``type`` is a text
+    event.
+    """
     record = object_of_line(line) if line.lstrip(" \t").startswith("{") else None
     return (event_from(record) if record is not None else None) or Text(line)
 

@@ -16,13 +16,15 @@ PROGRAM = "kimi"
 
 
 def print_words(cwd: str, model: str | None, more: Iterable[str] = (), *, program: str = PROGRAM) -> list[str]:
-    """Return the command line of print mode, which approves every tool. The prompt is sent on standard input."""
+    """Return the command line of Kimi's print mode, which approves every tool call. The prompt is sent on standard
+    input.
+    """
     words = [program, "--work-dir", cwd, "--print", "--input-format", "text", "--output-format", "text"]
     return [*words, "--final-message-only", *(["--model", model] if model else []), *more]
 
 
 def account() -> str:
-    """Return the account of the client's rate limits: that of a key, else of its login."""
+    """Return the account for the client's rate limits: the account of a key, or else of the client's login."""
     key = os.environ.get("KIMI_API_KEY")
     return options.account("kimi", key=key)
 

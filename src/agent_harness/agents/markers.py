@@ -1,4 +1,4 @@
-"""Actions of the agent, read from its output: ``[CMD:RUN]`` prefixes or, without prefixes, tool calls.
+"""Actions of the agent, read from its output. They are lines with a prefix such as ``[CMD:RUN]``, or else tool calls.
 
 A row has a ``type`` and its data, as stored in ``agent_actions.jsonl``; the writer adds ``ts``. Rows are the agent's
 reports, not verified facts. Source: features.md UAH-139, UAH-422..431.
@@ -38,7 +38,7 @@ _PATH_KEYS = ("path", "file_path", "filename", "file")
 
 
 def row_of_line(line: str) -> Row | None:
-    """Return the action row for a line with a prefix; ``None`` without a prefix or with unusable data."""
+    """Return the action row for a line with a prefix; ``None`` if the line has no prefix or its data is unusable."""
     if "[" not in line:
         return None
     match = _LINE.match(line)
@@ -51,7 +51,9 @@ def is_pytest_result(line: str) -> bool:
 
 
 def pytest_result(line: str) -> str | None:
-    """Return the pytest result in a line, without surrounding ``=`` signs and quote marks; ``None`` for other lines."""
+    """Return the pytest result in a line, without the ``=`` signs and quote marks around it; ``None`` for other
+    lines.
+    """
     if " in " not in line:
         return None
     line = line.strip(" \t>|`*\u2502")[:400]
@@ -67,7 +69,7 @@ def run_result(line: str) -> str | None:
 
 
 def shell_command(call: ToolCall) -> str | None:
-    """Return the command line of a shell tool call, "" if unknown; ``None`` for any other tool."""
+    """Return the command line of a shell tool call, or "" if it is unknown; ``None`` for any other tool."""
     shell = call.name.lower() in _SHELLS
     if not shell and _path(call) is not None:  # an editor whose verbs are called commands
         return None
@@ -81,7 +83,7 @@ def shell_command(call: ToolCall) -> str | None:
 
 
 def row_of_call(call: ToolCall) -> Row | None:
-    """Return the action row for a tool call: a command, a file read or a file written; ``None`` for others.
+    """Return the action row for a tool call that runs a command, or reads or writes a file; ``None`` for other calls.
     UAH-428..429.
     """
     command = shell_command(call)
@@ -98,7 +100,9 @@ def _path(call: ToolCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Prefixes seen so far, so that a tool call does not add a second row for a prefixed action."""
+    """Prefixes seen so far. With them, a tool call does not add a second row for an action that a prefix has
+    reported.
+    """
 
     prefixed: frozenset[str] = field(default_factory=frozenset)
     given: int = 0  # rows so far
@@ -109,7 +113,7 @@ class Actions:
         return bool(self.prefixed)
 
     def after(self, event: Event) -> tuple["Actions", tuple[Row, ...]]:
-        """Return the state after the event, and the event's rows, each with its ``source``.
+        """Return the state after the event, and the rows that the event adds, each with its ``source``.
 
         After ``MOST_ROWS`` rows, one last row of type ``rows_left_out`` is added, and no more rows follow.
         """

@@ -1,4 +1,5 @@
-"""Reader of an agent kind's settings, with one clear error per mistake, and of the account name for a login.
+"""Reader for the settings of an agent kind, with one clear error per mistake. It also derives the account name for a
+login.
 
 ``ClientAgent`` is the base class of agents that run a client with its own settings.
 """
@@ -27,8 +28,9 @@ def checked(kind: str, settings: Mapping[str, Any], known: Iterable[str]) -> Map
 
 
 def text(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a nonempty text setting, or ``None`` if the setting is missing. Raise ``ConfigurationError`` if
-    invalid.
+    """Return the value of a text setting, or ``None`` if the setting is missing.
+
+    Raise ``ConfigurationError`` if the value is empty or not text.
     """
     found = settings.get(name)
     if found is None:
@@ -39,7 +41,9 @@ def text(settings: Mapping[str, Any], name: str) -> str | None:
 
 
 def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str) -> str:
-    """Return a setting that must be one of the allowed words. Raise ``ConfigurationError`` if invalid."""
+    """Return the value of a setting that must be one of the allowed words. Raise ``ConfigurationError`` for any other
+    value.
+    """
     found = text(settings, name) or default
     if found not in allowed:
         raise ConfigurationError(f"agent.{name} is {found!r}; it must be one of {', '.join(allowed)}")
@@ -47,7 +51,10 @@ def one_of(settings: Mapping[str, Any], name: str, allowed: tuple[str, ...], def
 
 
 def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a setting that is a list of texts; empty if missing. Raise ``ConfigurationError`` if invalid."""
+    """Return the value of a setting that is a list of strings; empty if the setting is missing.
+
+    Raise ``ConfigurationError`` if the value is invalid.
+    """
     found = settings.get(name, [])
     if not isinstance(found, list) or not all(isinstance(word, str) and word for word in found):
         raise ConfigurationError(f"agent.{name} must be a list of strings")
@@ -55,7 +62,8 @@ def words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def account(provider: str, *, key: str | None = None, place: str | None = None) -> str:
-    """Return an account name for a provider, from the key, else the login folder, else the provider's name.
+    """Return a name for an account with a provider, based on the key, else the login folder, else only the provider's
+    name.
 
     Equal keys give equal names, and the key cannot be recovered from the name.
     """
@@ -65,7 +73,7 @@ def account(provider: str, *, key: str | None = None, place: str | None = None) 
 
 
 def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
-    """Return the model of a turn: the agent's own if it ``wins``, else a model chosen in the settings, else the agent's
+    """Return the model of a turn: the agent's own if it ``wins``, else the model in the settings, else the agent's
     own.
     """
     if wins and own:
@@ -74,7 +82,7 @@ def model(own: str | None, brief: Brief, *, wins: bool) -> str | None:
 
 
 def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return a setting that must be true or false. Raise ``ConfigurationError`` if invalid."""
+    """Return the value of a setting that must be true or false. Raise ``ConfigurationError`` for any other value."""
     found = settings.get(name, default)
     if not isinstance(found, bool):
         raise ConfigurationError(f"agent.{name} must be true or false")
@@ -83,7 +91,7 @@ def switch(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(ABC):
-    """Settings of every client: its program and its model. ``own`` reads settings of one client kind."""
+    """Settings that every client has: its program and its model. ``own`` reads the settings of one client kind."""
 
     kind: ClassVar[str]
     program: str = ""
@@ -92,7 +100,7 @@ class ClientSettings(ABC):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the client settings in a mapping. Raise ``ConfigurationError`` if a setting is invalid."""
+        """Return the client settings that a mapping contains. Raise ``ConfigurationError`` if a setting is invalid."""
         known = checked(cls.kind, settings, (each.name for each in fields(cls) if each.name != "model_wins"))
         program = text(known, "program") or cls().program
         return cls(program=program, model=text(known, "model"), **cls.own(known))
@@ -107,7 +115,7 @@ Chosen = TypeVar("Chosen", bound=ClientSettings)
 
 
 class ClientAgent(Agent, Generic[Chosen]):
-    """Agent that runs a third-party client. Most clients accept messages while they work."""
+    """Agent that runs a third-party client. Most of these clients accept messages while they work."""
 
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
     settings_class: type[Chosen]

@@ -1,4 +1,5 @@
-"""Choice of the agent: a table of agent kinds and classes, imported on first use, and the order of the sources.
+"""Selection of the agent: a table of agent kinds, whose classes are imported on first use, and the order of the
+sources.
 
 Order: the command line, ``HARNESS_AGENT``, the ``agent:`` setting, the first client found on PATH.
 """
@@ -23,16 +24,16 @@ KINDS: Mapping[str, str] = {
     "acp": "agent_harness.agents.acp:AcpAgent",
     "replay": "agent_harness.agents.replay:ReplayAgent",
 }
-"""Class of each agent kind, with ``from_words(text)`` for ``KIND:TEXT`` and ``from_mapping(settings, root)``."""
+"""Class of each agent kind. It has ``from_words(text)`` for ``KIND:TEXT``, and ``from_mapping(settings, root)``."""
 
 NEEDED: Mapping[str, str] = {"command": "WORDS", "scripted": "FILE", "acp": "WORDS", "replay": "FILE"}
-"""Agent kinds that require a text after the colon. For every other kind the text is optional and names a model."""
+"""Agent kinds that require a text after the colon. For every other kind, the text is optional and names a model."""
 
 CLIENTS: Mapping[str, str] = {"claude": "claude-code", "codex": "codex"}
-"""Programs to look for on PATH if no agent was chosen, in order, with the agent kind that runs each program."""
+"""Programs to look for on PATH if no agent was chosen, in order. Each has the agent kind that runs the program."""
 
 PACKAGES: Mapping[str, str] = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
-"""Package name of each client program for `npm install -g`."""
+"""Package name of each client program, as used with `npm install -g`."""
 
 HINT = "Try `harness demo`, or name a program as the agent: --agent 'command:python3 agent.py'"
 
@@ -44,10 +45,10 @@ def resolve(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> Agent:
-    """Return the agent to run; ``spec`` is the command line's choice, ``configured`` the ``agent:`` setting.
+    """Return the agent to run. ``spec`` is the choice on the command line, ``configured`` the ``agent:`` setting.
 
-    A file in the settings is relative to ``root``; a file in ``spec`` or the environment, to the current folder. Raise
-    ``UsageError`` or ``ConfigurationError`` with the next step. Nothing is started.
+    A file in the settings is relative to ``root``; a file in ``spec`` or the environment is relative to the current
+    folder. Raise ``UsageError`` or ``ConfigurationError``, each with the next step. Nothing is started.
     """
     if spec is not None:
         return from_spec(spec, source="--agent")
@@ -71,9 +72,9 @@ def resolve_all(
     environ: Mapping[str, str],
     root: Path | None = None,
 ) -> tuple[Agent, ...]:
-    """Return the agent to run, followed by the agents that may take over while a provider refuses it.
+    """Return the agent to run, followed by the agents that may replace it while its provider refuses requests.
 
-    ``specs`` are the command line's choices, in order. Without ``specs``, the other agents come from the setting
+    ``specs`` are the choices on the command line, in order. Without ``specs``, the other agents come from the setting
     ``agent.fallback``. Raise the errors of ``resolve``.
     """
     if specs:
@@ -134,8 +135,9 @@ def from_mapping(configured: Mapping[str, Any], *, root: Path | None = None) -> 
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a command line, split as in a shell. Raise ``UsageError`` for an unclosed quote or an empty
-    text.
+    """Return the words of a command line, split as a shell splits them.
+
+    Raise ``UsageError`` for an unclosed quote or an empty text.
     """
     try:
         words = shlex.split(text)
@@ -159,7 +161,7 @@ def _module_of(kind: str) -> Any:
 
 
 def _with_a_key(missing: str, environ: Mapping[str, str]) -> UsageError | None:
-    """Return an error with the next step for a user who has only a provider's key; ``None`` if no key is set."""
+    """Return an error with the next step if the user has only a provider's key; ``None`` if no key is set."""
     providers = _module_of("api").PROVIDERS
     found = next(((name, each.key) for name, each in providers.items() if environ.get(each.key)), None)
     if found is None:
@@ -176,8 +178,9 @@ def _to_install() -> str:
 
 
 def _meant(kind: str) -> str | None:
-    """Return the agent kind for a program's name, a misspelt kind, or a name known to ``acp``; ``None`` if nothing is
-    similar.
+    """Return the agent kind that the user probably meant; ``None`` if nothing is similar.
+
+    The word may be a program's name, a misspelt kind, or a name that ``acp`` knows.
     """
     from difflib import get_close_matches
 

@@ -48,12 +48,14 @@ __all__ = ["ReplayAgent", "Recorded", "apply", "find", "read", "steps"]
 
 VERSION = 1
 NAME = "session-{session}.cassette.jsonl"
-"""File name of a session's cassette in a folder of cassettes."""
+"""File name that a session's cassette has in a folder of cassettes."""
 
 
 @dataclass(slots=True)
 class TreeStep:
-    """One step of a turn's file changes: files with their new content, and a commit if there is a message."""
+    """One step of a turn's file changes: the files with their new content. With a message, the step is also a
+    commit.
+    """
 
     files: list[dict[str, Any]]
     message: str | None = None
@@ -61,7 +63,7 @@ class TreeStep:
 
 @dataclass(slots=True)
 class Recorded:
-    """One recorded turn."""
+    """One turn in a recording of an agent."""
 
     events: list[tuple[float, Event]] = field(default_factory=list)
     changes: list[TreeStep] = field(default_factory=list)
@@ -71,9 +73,9 @@ class Recorded:
 
 
 def find(path: Path, session: int) -> Path:
-    """Return the cassette at ``path``, or this session's cassette if ``path`` is a folder.
+    """Return the cassette at ``path``. If ``path`` is a folder, return this session's cassette in the folder.
 
-    Raise ``ConfigurationError`` if there is none.
+    Raise ``ConfigurationError`` if the cassette does not exist.
     """
     found = path / NAME.format(session=session) if path.is_dir() else path
     if not found.is_file():
@@ -86,7 +88,7 @@ def find(path: Path, session: int) -> Path:
 def read(path: Path) -> list[Recorded]:
     """Return the turns of a cassette in order.
 
-    Raise ``ConfigurationError`` if the file is not a cassette, or has a later version.
+    Raise ``ConfigurationError`` if the file is not a cassette, or if a later version wrote it.
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -176,7 +178,7 @@ def steps(git: Git, before: str, after: str, head_before: str | None, head_after
 
 
 def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> list[str]:
-    """Apply the file changes of a recorded step, and commit them if there is a message.
+    """Apply the file changes of a recorded step. If the step has a message, commit the changes.
 
     Return the paths without recorded content. Raise ``UnsafeTree`` for a path outside the project, in git's own folder
     or behind a symbolic link.
@@ -198,7 +200,9 @@ def apply(git: Git, files: Iterable[Mapping[str, Any]], message: str | None) -> 
 
 
 def foreign(git: Git, turn: Recorded) -> list[str]:
-    """Return the files that the first turn changes and whose current content differs from that at the recording."""
+    """Return the files that the first turn changes and that have other content now than at the start of the
+    recording.
+    """
     before: dict[str, object] = {}
     for step in turn.changes:
         for one in step.files:
@@ -224,7 +228,7 @@ class _Room:
 
 
 def _own_commits(git: Git, before: str | None, after: str | None) -> list[tuple[str, str]]:
-    """Return the commits added since ``before``, oldest first; none if history was rewritten."""
+    """Return the commits that were added since ``before``, oldest first. If the history was rewritten, return none."""
     if after is None or after == before or (before and not git.ancestor(before, after)):
         return []
     words = ("rev-list", "--first-parent", "--reverse", after, *([f"^{before}"] if before else []))
@@ -310,11 +314,13 @@ def _bytes_of(record: Mapping[str, Any]) -> bytes | None:
 
 PACES = ("fast", "recorded")
 _NO_WAIT_SECONDS = 0.001
-"""Wait in seconds after a recorded refusal: practically none, because no provider refuses during a replay."""
+"""Wait in seconds after a recorded refusal. It is almost zero, because no provider refuses during a replay."""
 
 
 class ReplayAgent(Agent):
-    """Agent that replays the cassette at ``path``, or the session's cassette if ``path`` is a folder."""
+    """Agent that replays the cassette at ``path``. If ``path`` is a folder, the agent replays the session's
+    cassette.
+    """
 
     name = "replay"
     capabilities = Capabilities(usage=True)
@@ -348,7 +354,7 @@ class ReplayAgent(Agent):
         return _other_base(place, read(self.path)) if self.path.is_file() else None
 
     def start(self, brief: Brief) -> Turn:
-        """Replay the turn for this round. Raise ``ConfigurationError`` if there is no such recording.
+        """Replay the recorded turn of this round. Raise ``ConfigurationError`` if it does not exist.
 
         Raise ``UnsafeTree`` if the session would start with files that differ from the recording.
         """
@@ -376,7 +382,7 @@ def _other_base(place: Path, turns: Sequence[Recorded]) -> HarnessError | None:
 
 
 class ReplayTurn(Turn):
-    """One replayed turn, inside this process. Files change before the turn's last event."""
+    """One replayed turn, which runs inside this process. Files change before the turn's last event."""
 
     def __init__(self, brief: Brief, recorded: Recorded, *, recorded_pace: bool) -> None:
         self._brief = brief
@@ -427,7 +433,7 @@ class ReplayTurn(Turn):
         return wait <= timeout_seconds
 
     def _change_files(self) -> tuple[str, bool] | None:
-        """Apply the turn's file changes; return the first problem, and True if the problem makes the turn fail."""
+        """Apply the turn's file changes. Return the first problem, and True if this problem makes the turn fail."""
         git = Git(self._brief.cwd)
         while self._changes:
             step = self._changes.popleft()

@@ -1,9 +1,9 @@
-"""Tokens and cost of a session: reported tokens, the known part of the cost, and the unpriced calls.
+"""Tokens and cost of a session: reported tokens, the known part of the cost, and the calls without a known price.
 
-A price is never guessed. The cost that an agent reports is used, for each call or for all calls at the end of a turn.
-Otherwise a call is priced by the maintained list genai-prices, if installed and if it contains the model, else by the
-list below, which is never lower than the clients' own numbers. All other calls are unpriced, and the total cost is then
-unknown. Source: features.md UAH-415..418, C58.
+A price is never guessed. If an agent reports a cost, for each call or for all calls at the end of a turn, this cost is
+used. Otherwise a call is priced by the maintained list genai-prices, if the list is installed and contains the model.
+Else the list below is used, which is never lower than the clients' own numbers. All other calls are unpriced, and the
+total cost is then unknown. Source: features.md UAH-415..418, C58.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price in US dollars per million tokens; cached input is not charged extra (UAH-418)."""
+    """Price in US dollars per million tokens. Cached input has no separate price (UAH-418)."""
 
     input_usd: float
     output_usd: float
@@ -29,10 +29,10 @@ class Price:
 
 
 SAMPLE_PRICE = Price(input_usd=3.0, output_usd=15.0)
-"""Price in the specification's cost example: 145,000 input and 32,000 output tokens cost $0.92."""
+"""Price that the specification's cost example gives: 145,000 input and 32,000 output tokens cost $0.92."""
 
 PRICES: Mapping[str, Price] = {"claude-sonnet-4": SAMPLE_PRICE}
-"""Models with a fixed price, which overrides the price list."""
+"""Fixed prices of some models. A fixed price overrides the price list."""
 
 ASSUMED: Mapping[str, Price] = {
     name: Price(input_usd=given, output_usd=out)
@@ -70,19 +70,25 @@ ASSUMED: Mapping[str, Price] = {
         ("codex-mini", 1.5, 6.0),
     )
 }
-"""Prices of Claude Code's and Codex's models without an installed price list, by the beginning of the model name."""
+"""Prices of Claude Code's and Codex's models, by the beginning of the model name. They apply if no price list is
+installed.
+"""
 
 _CACHE_READ, _CACHE_WRITE = 0.1, 2.0
-"""Fractions of the input price for cache reads and writes, at the most expensive terms: an hour of cache time."""
+"""Cost of cache reads and cache writes as fractions of the input price, at the most expensive terms: one hour of cache
+time.
+"""
 _LONG_INPUT, _LONG_TIMES = 200_000, (2.0, 1.5)
-"""Number of input tokens above which some models cost more, and the factors for input and output."""
+"""Number of input tokens above which some models cost more, and the factors by which input and output then cost
+more.
+"""
 
 
 def price(model: str | None, usage: Usage) -> float | None:
-    """Return the cost of a model call in US dollars; ``None`` if unknown.
+    """Return the cost of a model call in US dollars; ``None`` if the cost is unknown.
 
     The agent's own number is preferred, then the fixed price, then the price list. ``model`` is the requested model; if
-    the agent reports the model that answered, that model is priced.
+    the agent reports the model that answered, the price of that model is used.
     """
     if usage.cost_usd is not None:
         return usage.cost_usd
@@ -95,12 +101,14 @@ def price(model: str | None, usage: Usage) -> float | None:
 
 
 def is_assumed(model: str) -> bool:
-    """Return True if calls of this model are priced by ``ASSUMED`` when the client does not report their cost."""
+    """Return True if ``ASSUMED`` gives the price of this model's calls when the client does not report their cost."""
     return model not in PRICES and _family(model) is not None and _listed(model, Usage()) is None
 
 
 def _family(model: str) -> Price | None:
-    """Return the price of a model's family; a provider before the name and a date after the name are ignored."""
+    """Return the price of a model's family. In the model's name, a provider at the start and a date at the end are
+    ignored.
+    """
     for begin in sorted(ASSUMED, key=len, reverse=True):
         rest = model.partition(begin)[2] if begin in model else None
         if rest is not None and rest[:1] in ("", "-", "@", ":", "["):
@@ -109,7 +117,7 @@ def _family(model: str) -> Price | None:
 
 
 def _assumed(model: str, usage: Usage) -> float | None:
-    """Return the cost of a call by ``ASSUMED``, at the most expensive terms of the model's family; ``None`` if
+    """Return the cost of a call by ``ASSUMED``, at the family's most expensive terms; ``None`` if the model is
     unknown.
     """
     known = _family(model)
@@ -123,7 +131,7 @@ def _assumed(model: str, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage) -> float | None:
-    """Return the cost of a call by the genai-prices list, whose input tokens include cache reads and writes.
+    """Return the cost of a call by the genai-prices list, in which input tokens include cache reads and writes.
 
     ``PROVIDER/MODEL`` and ``PROVIDER:MODEL`` also select the provider. Return ``None`` if the list has no price.
     """
@@ -166,7 +174,7 @@ class Totals:
 
     @property
     def reported(self) -> bool:
-        """False if the agent reported no tokens, so a cost of zero does not mean that nothing was spent."""
+        """False if the agent reported no tokens. A cost of zero then does not mean that nothing was spent."""
         return self.calls > 0
 
     @property
@@ -175,14 +183,14 @@ class Totals:
         return None if self.unpriced_calls else self.priced_usd
 
     def budget_usd(self) -> float:
-        """Return the cost in US dollars for a comparison with a budget. Unpriced calls are charged at
+        """Return the cost in US dollars that is compared with a budget. Calls without a known price cost
         ``SAMPLE_PRICE``.
         """
         return self.priced_usd + SAMPLE_PRICE.of(self.unpriced_input_tokens, self.unpriced_output_tokens)
 
 
 def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
-    """Return the totals with one more model call, or with the agent's cost report for its last calls."""
+    """Return the totals after adding one more model call, or the cost that the agent reports for its last calls."""
     if usage.told_usd is not None:
         return _settled(totals, usage.told_usd)
     cost = price(model, usage)
@@ -203,7 +211,7 @@ def add(totals: Totals, usage: Usage, model: str | None = None) -> Totals:
 
 
 def _settled(totals: Totals, told_usd: float) -> Totals:
-    """Return the totals after a cost report of the agent, which replaces the computed cost since its previous
+    """Return the totals after a cost report of the agent. The report replaces the cost that was computed since the last
     report.
     """
     cost = totals.settled_usd + told_usd
@@ -218,7 +226,7 @@ def _settled(totals: Totals, told_usd: float) -> Totals:
 
 
 def merge(first: Totals, second: Totals) -> Totals:
-    """Return the sum of the totals of two turns, the second after the first."""
+    """Return the sum of the totals of two turns, of which the second follows the first."""
     context = second.context_tokens if second.calls else first.context_tokens
     summed = {name: getattr(first, name) + getattr(second, name) for name in Totals.__slots__}
     return replace(Totals(**summed), context_tokens=context)
@@ -263,7 +271,9 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedUsage:
-    """Token usage that a client prints in print mode; unreported members are ``None``. Input excludes cached tokens."""
+    """Token usage that a client prints in print mode. Members that it does not report are ``None``. Input excludes
+    cached tokens.
+    """
 
     total_tokens: int  # input and output
     input_tokens: int | None = None
@@ -275,7 +285,7 @@ class PrintedUsage:
 def printed_usage(
     input_tokens: object, output_tokens: object, cached_tokens: object, cost_usd: object
 ) -> PrintedUsage | None:
-    """Return a usage with these counts; ``None`` if the input or output count is invalid."""
+    """Return a usage with these counts; ``None`` if the input count or the output count is invalid."""
     given, out = token_count(input_tokens), token_count(output_tokens)
     if given is None or out is None:
         return None
@@ -289,7 +299,7 @@ def printed_usage(
 
 
 def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects on lines of ``text`` that contain ``mark``, last line first."""
+    """Yield the JSON objects on those lines of ``text`` that contain ``mark``. The last line comes first."""
     end = len(text)
     while (at := text.rfind(mark, 0, end)) >= 0:
         begin, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
@@ -300,8 +310,9 @@ def printed_objects(text: str, mark: str) -> Iterator[JsonObject]:
 
 
 def object_on(line: str) -> JsonObject | None:
-    """Return the JSON object on a line, or the last object of a list, as printed by ``--verbose``; ``None`` if there is
-    none.
+    """Return the JSON object on a line; ``None`` if there is none.
+
+    If the line is a list, as ``--verbose`` prints it, return the last object in the list.
     """
     if not line.lstrip().startswith(("{", "[")):
         return None

@@ -1,1 +1,1 @@
-"""Import and export of task lists of other programs, by way of one common form. ``docs/import.md``."""
+"""Import and export of other programs' task lists, through one common form of work item. ``docs/import.md``."""

@@ -1,4 +1,4 @@
-"""Work item in the common form of all imports, and a consistent list of such items.
+"""Work items in the form that all imports share, and a consistent list of such items.
 
 An item is identified by its ``key``, which is the same each time a list is read. So an import can be repeated without
 adding an item twice. Source: ``docs/import.md``.
@@ -16,7 +16,7 @@ MOST_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Part of a list that the import leaves out, with the reason."""
+    """Part of a list that the import leaves out, with the reason why it is left out."""
 
     what: str
     why: str
@@ -24,7 +24,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogItem:
-    """Work item in the common form; members that the source list does not supply are empty."""
+    """Work item in the common form. Members that the source list does not contain are empty."""
 
     id: str  # as its list names it
     title: str  # on one line
@@ -51,11 +51,11 @@ class Backlog:
     left_out: tuple[LeftOut, ...] = ()
 
     def key(self, item_id: str) -> str:
-        """Return the name that identifies an item of this list in the importing project."""
+        """Return the name by which the importing project identifies an item of this list."""
         return f"{self.format}:{self.scope}#{item_id}"
 
     def as_json(self) -> JsonObject:
-        """Return the facts about the imported list as members of a JSON answer."""
+        """Return what the import found in the list, as members of a JSON answer."""
         return {
             "format": self.format,
             "scope": self.scope,
@@ -70,7 +70,9 @@ def one_line(text: object, most: int = MOST_TITLE_CHARACTERS) -> str:
 
 
 def proof_for(item: BacklogItem, command: str | None) -> str | None:
-    """Return the command that proves an item: its own, or else the common ``command`` with ``{id}`` replaced."""
+    """Return the command that proves an item: the item's own, or else the common ``command`` with ``{id}`` replaced by
+    the id.
+    """
     if item.proof or not command:
         return item.proof
     return command.replace("{id}", re.sub(r"[^\w.-]+", "_", item.id).lstrip(".-") or "_")
@@ -78,12 +80,13 @@ def proof_for(item: BacklogItem, command: str | None) -> str | None:
 
 @dataclass(slots=True)
 class Sorter:
-    """Sorter for the items of one list, which also collects the parts that are left out."""
+    """Sorter for the items of one list. It also collects the parts of the list that are left out."""
 
     left_out: list[LeftOut] = field(default_factory=list)
 
     def sorted(self, found: Sequence[BacklogItem], *, with_done: bool) -> list[BacklogItem]:
-        """Return the open items (with ``with_done`` all), without unknown dependencies and cycles.
+        """Return the open items in order, without unknown dependencies and cycles. With ``with_done``, return all
+        items.
 
         Each item depends on its parts, and the parts get the item's dependencies. A dependency on a done item is met.
         The time is linear in items and dependencies.

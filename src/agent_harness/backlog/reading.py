@@ -43,10 +43,10 @@ PLACES = (
     "task.json",
     "[Tt][Oo][Dd][Oo].md",
 )
-"""Paths below a project's folder where task lists of other programs are searched for."""
+"""Paths below a project's folder in which the harness looks for task lists of other programs."""
 
 Found = tuple[str, Iterable[BacklogItem]]
-"""Result of a format's reader: (scope of the ids, items)."""
+"""Result of the reader for one format: the scope of the ids, and the items."""
 
 
 OWN = ("features.json", "harness-tasks.json", "task.json")
@@ -56,7 +56,8 @@ OWN = ("features.json", "harness-tasks.json", "task.json")
 def read(
     path: Path, *, wanted: str | None = None, tag: str | None = None, with_done: bool = False, into: str | None = None
 ) -> Backlog:
-    """Read the task list in a file or folder; ``wanted`` is its format if the content does not show it.
+    """Read the task list in a file or folder. ``wanted`` is the format of the list if the content does not show the
+    format.
 
     ``into`` is the importing project, whose own state cannot be imported. Raise ``UsageError`` for a folder with
     several lists, and ``Refused`` for a file that is not a task list.
@@ -158,7 +159,7 @@ def _objects(found: object, sorter: Sorter, what: str) -> Iterator[JsonObject]:
 
 
 def _said(raw: JsonObject, *parts: tuple[str, str]) -> str:
-    """Return the given members of an item as one text; each non-empty member follows its heading."""
+    """Return the given members of an item as one text, in which each member that is not empty follows its heading."""
     found = []
     for name, heading in parts:
         text = raw.get(name)
@@ -204,7 +205,9 @@ def _taskmaster(text: str, file: Path, sorter: Sorter, tag: str | None) -> Found
 
 
 def _of_tags(file: str, tags: list[str]) -> str:
-    """Return the import command for the first of these tags; the other tags follow in a comment."""
+    """Return the import command for the first of these tags. The other tags are listed in a comment after the
+    command.
+    """
     one, *others = tags or ["NAME"]
     return f"harness import {quote(file)} --tag {quote(one)}" + (f"  # or {', '.join(others)}" if others else "")
 
@@ -350,7 +353,7 @@ _NAMED = re.compile(r"^\**(?P<id>[A-Za-z]+-?\d[\w.-]*|\d[\w.]*(?:-\d[\w.]*)*|#\d
 
 
 def _boxes(text: str) -> Iterator[tuple[int, str, str, str, list[str]]]:
-    """Yield (indent, mark, text, heading above, lines below) of each checkbox outside fenced code blocks."""
+    """Yield each checkbox outside fenced code blocks, as (indent, mark, text, heading above, lines below)."""
     fence, heading = "", ""
     last: tuple[int, str, str, str, list[str]] | None = None
     for line in [*text.splitlines(), "# end"]:
@@ -377,7 +380,7 @@ def _speckit(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _speckit_items(text: str, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the spec-kit tasks in order. Tasks marked ``[P]`` are independent of each other but follow earlier tasks.
+    """Yield the spec-kit tasks in order. Tasks marked ``[P]`` do not depend on each other, but depend on earlier tasks.
 
     Each section depends on the previous section. A task also depends on the tasks that its text lists.
     """
@@ -465,7 +468,9 @@ def _markdown_items(text: str, sorter: Sorter) -> list[BacklogItem]:
 
 
 def _slug(text: str, above: str, seen: set[str]) -> str:
-    """Return an id for an item without one: its words, below its parent's id; duplicates are numbered."""
+    """Return an id for an item that has none. The id consists of the item's words, below its parent's id; duplicates
+    are numbered.
+    """
     words = "-".join(re.findall(r"\w+", text.lower()))[:60].strip("-") or "item"
     name = f"{above}/{words}" if above else words
     return next(each for each in chain((name,), (f"{name}~{n}" for n in count(2))) if each not in seen)
@@ -493,7 +498,9 @@ _OF_TASKS: _Members = {
     "on_failure": ("the command after a failure", (None, {}, {"cleanup": None})),
     "touches": ("the files that it touches", (None, [])),
 }
-"""Members of the harness's task format that the common form lacks: their meaning and their default values."""
+"""Members of the harness's task format that the common form does not have, each with its meaning and its default
+value.
+"""
 
 
 def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> None:
@@ -504,7 +511,7 @@ def _tell_uncarried(listed: list[JsonObject], own: _Members, sorter: Sorter) -> 
 
 
 def _feature_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
-    """Yield the features of a feature list by priority; features without a priority come last."""
+    """Yield the features of a feature list, ordered by priority. Features without a priority come last."""
     listed = [*_objects(found, sorter, "feature")]
     listed.sort(key=lambda raw: raw["priority"] if isinstance(raw.get("priority"), int) else float("inf"))
     _tell_uncarried(listed, _OF_FEATURES, sorter)
@@ -552,7 +559,7 @@ def _task_items(found: object, sorter: Sorter) -> Iterator[BacklogItem]:
 
 
 def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
-    """Read a long task as one item; its proof runs the commands of all its criteria in sequence."""
+    """Read a long task as one item. The item's proof runs the commands of all criteria, one after the other."""
     raw = _object(text, file)
     steps: list[str] = []
     commands: list[str] = []
@@ -577,7 +584,9 @@ def _longtask(text: str, file: Path, sorter: Sorter, _tag: str | None) -> Found:
 
 
 def _all_of(commands: list[str]) -> str | None:
-    """Return one command that succeeds if each of these commands succeeds; each runs in its own subshell."""
+    """Return one command that succeeds only if each of these commands succeeds. Each command runs in its own
+    subshell.
+    """
     if len(commands) < 2:
         return commands[0] if commands else None
     return " && ".join(f"( {each}\n)" if "\n" in each or "#" in each else f"( {each} )" for each in commands)

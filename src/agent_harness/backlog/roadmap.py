@@ -1,4 +1,5 @@
-"""Reader for a GSD roadmap (``.planning/ROADMAP.md``): phases with their plans, read from its checklist.
+"""Reader for a GSD roadmap (``.planning/ROADMAP.md``). It reads the phases and their plans from the roadmap's
+checklist.
 
 A plan belongs to the phase with its number (``02-01``, ``02.1-01``). A phase with plans is not an item itself.
 ``**Depends on**: Phase 1`` makes all items of a phase depend on those of phase 1. Source: ``docs/import.md``.
@@ -24,7 +25,7 @@ def is_roadmap(items: Iterable[BacklogItem]) -> bool:
 
 
 def by_phase(items: list[BacklogItem], text: str, sorter: Sorter) -> list[BacklogItem]:
-    """Return the plans of a roadmap, and its phases without plans; placeholders are recorded as left out."""
+    """Return the plans of a roadmap, and its phases that have no plans. Placeholders are recorded as left out."""
     phases: dict[str, list[BacklogItem]] = {}
     others: list[BacklogItem] = []
     whole: list[tuple[str, BacklogItem]] = []
@@ -58,7 +59,7 @@ def _of(phases: dict[str, list[BacklogItem]], wanted: Iterable[str]) -> Iterator
 
 
 def _waits(text: str) -> dict[str, list[str]]:
-    """Return the phases that each phase depends on, as stated below its heading."""
+    """Return, for each phase, the phases that it depends on according to the text below its heading."""
     found: dict[str, list[str]] = {}
     number = ""
     for line in text.splitlines():

@@ -1,6 +1,6 @@
 """Writer for task lists in the formats of other programs and of the harness. Source: ``docs/import.md``.
 
-``reading.read`` reads the written list as the same items, except for the losses that ``not_carried`` lists.
+``reading.read`` reads the written list back as the same items, except for the losses that ``not_carried`` lists.
 """
 
 import json
@@ -22,12 +22,12 @@ _RANKS = {0: "high", 1: "medium", 2: "low"}
 
 
 def write(form: str, name: str, items: Sequence[BacklogItem]) -> str:
-    """Return the text of a task list in this format; ``name`` is the project's name."""
+    """Return the text of a task list in this format. ``name`` is the name of the project."""
     return WRITERS[form](name, items)
 
 
 def not_carried(form: str, items: Sequence[BacklogItem]) -> Iterator[LeftOut]:
-    """Yield the parts of the items that a list in this format cannot contain."""
+    """Yield those parts of the items that cannot be expressed in this list format."""
     for member, what in _MEMBERS.items():
         with_it = sum(getattr(each, member) not in (None, "", ()) for each in items)
         if with_it and member not in _CARRIED[form]:
@@ -64,12 +64,12 @@ def _as_prose(line: str) -> str:
 
 
 def _without_order(title: str) -> str:
-    """Escape a title so that it is not read as stating a dependency."""
+    """Escape a title so that it is not read as a statement about a dependency."""
     return _ORDER_MARK.sub(r"\\\g<0>", title)
 
 
 def _taskmaster(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a Task Master list, which has its own task numbers; the original ids are in the metadata."""
+    """Return a Task Master list, which has its own task numbers. The metadata contains the original ids."""
     number = {each.id: place for place, each in enumerate(items, 1)}
     tasks = [
         {
@@ -133,7 +133,7 @@ def _prd(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _speckit(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a spec-kit list with ids T001, T002 and so on; each task depends only on the tasks that it lists."""
+    """Return a spec-kit list with ids T001, T002 and so on. Each task depends only on the tasks that its text lists."""
     number = {each.id: f"T{place:03d}" for place, each in enumerate(items, 1)}
     lines = [f"# Tasks: {name}", ""]
     for each in items:
@@ -161,8 +161,8 @@ def _tasklist(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _features(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a feature list. A feature is proven by its test file; an item without one gets a new file name and is
-    open.
+    """Return a feature list. A feature is proven by its test file. An item without a test file gets a new file name and
+    is open.
     """
     named = all(each.id.isdecimal() for each in items) and len({int(each.id) for each in items}) == len(items)
     number = {each.id: int(each.id) if named else place for place, each in enumerate(items, 1)}
@@ -186,7 +186,9 @@ def _features(name: str, items: Sequence[BacklogItem]) -> str:
 
 
 def _longtask(name: str, items: Sequence[BacklogItem]) -> str:
-    """Return a long task with one criterion for each item, decided by the item's command or else manually."""
+    """Return a long task with one criterion for each item. The item's command decides the criterion, or else the user
+    decides.
+    """
     criteria: list[JsonObject] = []
     for each in items:
         said = "\n".join([each.title, each.text, *(f"- {step}" for step in each.steps)])

@@ -1,4 +1,4 @@
-"""Command lines of ``harness`` and ``lth``: each command parses its arguments, calls one API method and prints the
+"""Command lines of ``harness`` and ``lth``. Each command parses its arguments, calls one API method and prints the
 answer.
 """
 
@@ -6,7 +6,7 @@ import sys
 
 
 def leave(code: int) -> int:
-    """End the process immediately with this status. Return the status instead if other threads may still run.
+    """End the process immediately with this status. If other threads may still run, return the status instead.
 
     A normal exit would cost a short command an eighth of its time. Nothing is lost: output is flushed, files are
     already closed, and without ``threading`` there are no exit handlers. A process that uses Temporal's SDK also ends

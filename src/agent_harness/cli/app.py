@@ -1,4 +1,4 @@
-"""The ``harness`` command line as a click group that imports each command only when the command is used.
+"""The ``harness`` command line: a click group that imports each command only when the command is used.
 
 The help lines of all commands are in one table, so ``--help`` imports no command.
 """
@@ -177,12 +177,12 @@ FORMER = {
     "stop": "end-maintenance",
     "takeback": "hand-back",
 }
-"""Map from former command names, which still work, to current names. Help and shell completion omit the former
-names.
+"""Map from the former names of commands to their current names. Former names still work, but help and completion omit
+them.
 """
 
 MEANT = {"logs": "log", "ls": "status", "list": "status", "cost": "costs", "stop-now": "pause"}
-"""Map from commands that users type by mistake to the command that they mean."""
+"""Map from names that users type by mistake to the commands that they probably mean."""
 
 
 class LazyGroup(click.Group):
@@ -206,8 +206,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command name as click does, and accept former names. The error for an unknown name suggests the
-        most similar command.
+        """Resolve a command name as click does, and also accept former names.
+
+        The error for an unknown name suggests the most similar command.
         """
         args = [FORMER.get(each, each) for each in args[:1]] + args[1:]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -221,8 +222,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one help line per everyday command, then only the names of all other commands, so that the help fits
-        one screen.
+        """Write one help line for each everyday command, then only the names of all other commands.
+
+        So the help fits on one screen.
         """
         first, *others = in_panels()
         with formatter.section(first[0]):
@@ -245,7 +247,7 @@ def in_panels() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def _handed_on(name: str, main: Callable[[list[str]], int]) -> click.Command:
-    """Return a click command that passes its arguments unparsed to ``main``, which parses them."""
+    """Return a click command that passes its arguments unparsed to ``main``. The function ``main`` then parses them."""
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     return click.Command(name, settings, lambda words: main([name, *words]), [words], add_help_option=False)
@@ -273,7 +275,7 @@ def cli(plain: bool, color: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run one ``harness`` command line and return its exit code (see ``docs/exit-codes.md``); never raise an
+    """Run one ``harness`` command line and return its exit code (see ``docs/exit-codes.md``). Never raise an
     exception.
     """
     as_json = "--json" in words

@@ -24,7 +24,9 @@ WRITTEN = ("markdown", "taskmaster", "beads", "prd", "speckit", "tasklist", "fea
 
 
 class _FormOrPlace(click.ParamType[str, str]):
-    """Parameter type of ``--to``: an export format, which the shell completes, or the target of OpenTelemetry spans."""
+    """Parameter type of ``--to``. The value is an export format, which the shell completes, or a target for
+    OpenTelemetry spans.
+    """
 
     name, words = "FORM", WRITTEN
 
@@ -142,15 +144,15 @@ def _asked(new: list[BacklogItem]) -> str | None:
 
 
 class _Target:
-    """The project that receives the imported items."""
+    """Project that receives the imported items."""
 
     def __init__(self, kind: str, root: str, *, new: bool) -> None:
         self.kind, self.root, self.new = kind, root, new
 
     @classmethod
     def here(cls) -> _Target:
-        """Return the project at or above the working directory as import target, or a new task list if there is
-        none.
+        """Return the project at or above the working directory as the import target; without a project, a new task
+        list.
         """
         from agent_harness.kernel import root
 
@@ -213,7 +215,7 @@ class _Target:
         return len(project.add(rows)["task_ids"])
 
     def following(self, new: list[JsonObject]) -> str:
-        """Return the command to type after the import."""
+        """Return the command that the user should type after the import."""
         if self.kind == "tasklist" and any(not each["proof"] for each in new):
             return "harness task set ID validation.command='...'"
         return "harness run"
@@ -335,8 +337,8 @@ def export(
 
 
 def _refuse_state(out: Path, state: Path, form: str) -> None:
-    """Raise ``Refused`` if the output path is this project's state file, or a new file that would look like another
-    project.
+    """Raise ``Refused`` if the output path is this project's state file, or a new file that the harness would take for
+    a project.
     """
     from agent_harness.backlog.reading import OWN
     from agent_harness.kernel import root
@@ -351,7 +353,9 @@ def _refuse_state(out: Path, state: Path, form: str) -> None:
 
 
 def _own_list() -> tuple[Path, Backlog]:
-    """Return the state file of the current project, and its items. Only proven or checked items are marked as done."""
+    """Return the state file of the current project, and its items. Only items that are proven or checked are marked as
+    done.
+    """
     from dataclasses import replace
 
     from agent_harness.backlog.reading import read

@@ -1,4 +1,4 @@
-"""Output of an error: one line and the next command on stderr, or one JSON object on stdout."""
+"""Output of an error: one line and the next command on stderr, or one JSON object on stdout if JSON was requested."""
 
 import os
 import sys
@@ -22,11 +22,11 @@ _USUAL_HINTS = (
     (ToolMissing, "harness doctor"),
     (StateDamaged, "harness doctor"),
 )
-"""Next command for an error that names none, by its class."""
+"""Hint for each class of error: the next command if the error itself names none."""
 
 
 def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
-    """Print an error and return its exit code. A JSON answer also contains the ``verb`` if it is given."""
+    """Print an error and return its exit code. If ``verb`` is given, a JSON answer contains it."""
     if as_json:
         from agent_harness.kernel.json import jsontext
 
@@ -45,13 +45,16 @@ def show(error: HarnessError, *, as_json: bool, verb: str | None = None) -> int:
 
 
 def show_any(error: Exception, *, as_json: bool, verb: str | None = None) -> int:
-    """Print any error in one line and return its exit code; ``HARNESS_DEBUG=1`` also prints the traceback."""
+    """Print any error in one line and return its exit code. With ``HARNESS_DEBUG=1``, also print the traceback."""
     _trace(error.__cause__ if isinstance(error, HarnessError) else error)
     return show(for_people(error), as_json=as_json, verb=verb)
 
 
 def for_people(error: Exception) -> HarnessError:
-    """Return the error itself, a refusal for an error of the operating system, or else an internal fault."""
+    """Return an error that can be shown to the user.
+
+    An operating-system error becomes a refusal, and any other unexpected error an internal fault.
+    """
     if isinstance(error, HarnessError):
         return error
     if isinstance(error, OSError) and (refused := _refusal(error)):
@@ -63,7 +66,9 @@ def for_people(error: Exception) -> HarnessError:
 
 
 def _refusal(error: OSError) -> Refused | None:
-    """Return an operating-system error as a ``Refused`` error; None if it cannot be explained to the user."""
+    """Return an operating-system error as a ``Refused`` error; None if the harness cannot explain the error to the
+    user.
+    """
     from agent_harness.kernel import files
 
     if refused := files.disk_refusal(error):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def answer(as_json: bool, ok: bool, fields: dict[str, Any]) -> None:
-    """Print the command's answer as one JSON object on stdout if ``as_json`` is set."""
+    """Print the command's answer as one JSON object on stdout if ``as_json`` is set; otherwise print nothing."""
     if as_json:
         click.echo(json.dumps({"ok": ok, **fields}, ensure_ascii=False, default=str))
 
@@ -118,8 +118,9 @@ def _somebody_is_there() -> bool:
 
 
 def _project() -> "FeatureLayout":
-    """Return the feature project of the current folder. The error for no project lists the commands that create any
-    kind of project.
+    """Return the feature project of the current folder.
+
+    If there is no project, the error lists the commands that create a project of any kind.
     """
     from agent_harness.cli.status import HOW_TO_BEGIN, NOTHING_HERE
     from agent_harness.protocols.features import api
@@ -128,8 +129,9 @@ def _project() -> "FeatureLayout":
 
 
 def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> int:
-    """Let the user at the terminal answer the pending question, and return the exit code. If the user only presses
-    Enter, the question stays stored (C12).
+    """Let the user at the terminal answer the pending question, and return the exit code.
+
+    If the user only presses Enter, the question stays stored (C12).
     """
     forget_typed()
     chosen = click.prompt("Choose (a word, its letter or number; Enter: later)", default="", show_default=False)
@@ -140,7 +142,7 @@ def _answered_now(project: "FeatureProject", code: int, asked: JsonObject) -> in
 
 
 def _what_now(project: "FeatureProject") -> None:
-    """Ask the user at the terminal what to do with a completed project (UAH-484)."""
+    """Ask the user at the terminal what to do next with a project that is completed (UAH-484)."""
     forget_typed()
     chosen = click.prompt("Choose", default="e", type=click.Choice(["m", "a", "e"], case_sensitive=False))
     if chosen == "m":
@@ -189,7 +191,7 @@ SOURCES = ("events", "decisions", "actions", "usage")
 
 
 class LogGroup(click.Group):
-    """Click group of ``harness log`` that also accepts ``--follow [ITEM]`` as a subcommand."""
+    """Click group of ``harness log``, which also accepts ``--follow [ITEM]`` instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--follow" in args:
@@ -318,7 +320,7 @@ def query(
 
 
 def _rows_of(here: "Root", wanted: "Filter", limit: int, *, utc: bool) -> "tuple[JsonObject, list[str]]":
-    """Return the matching log rows of a task list or a long task, and one output line per row."""
+    """Return the matching log rows of a task list or a long task, and the output line of each row."""
     from agent_harness.session import log_rows
     from agent_harness.views.reading import log_rows_of
 
@@ -357,8 +359,9 @@ def sessions(last: int, session: int | None, as_json: bool) -> int:
 
 
 def _sessions_of(here: "Root", last: int, session: int | None) -> "list[JsonObject]":
-    """Return the last attempts of a task list or slices of a long task, each with its output line. If a session number
-    is given, return only that session.
+    """Return the last attempts at tasks of a task list, or the last slices of a long task, each with its output line.
+
+    If a session number is given, return only that session.
     """
     from agent_harness.views.reading import reader_of
 

@@ -1,5 +1,5 @@
-"""Entry point of ``lth``, the command for long tasks. One table lists its verbs; each calls one API method and prints
-the answer.
+"""Entry point of ``lth``, the command for long tasks. One table lists its verbs. Each verb calls one API method and
+prints the answer.
 
 Every error is printed as plain lines on stderr with exit status 1. Stdout contains only the answer. Source:
 ``longtask.md`` 2.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _overridden(word: str) -> None:
-    """Warn on stderr that an option was given several times and only its last value counts."""
+    """Print a warning on stderr: an option was given several times, and only its last value counts."""
     print(f"lth: warning: {word} takes one value and was given more than once; the last one counts", file=sys.stderr)
 
 
@@ -271,7 +271,7 @@ LTH = Program(
 
 
 def main() -> int:
-    """Run the ``lth`` command line in ``sys.argv`` and return its exit status; never print a traceback."""
+    """Run the ``lth`` command line in ``sys.argv`` and return its exit status. Never print a traceback."""
     try:
         code = _run(sys.argv[1:])
         if sys.stdout is not None:
@@ -346,7 +346,7 @@ def _call(words: list[str]) -> int:
 
 
 def _for_a_person(command: str, answer: object, folder: str) -> object:
-    """Return the answer as readable text if stdout is a terminal, else unchanged for JSON output."""
+    """Return the answer as readable text if stdout is a terminal; else return it unchanged, for JSON output."""
     from agent_harness.kernel.terminal import is_terminal
 
     if not isinstance(answer, dict) or not is_terminal():
@@ -357,8 +357,9 @@ def _for_a_person(command: str, answer: object, folder: str) -> object:
 
 
 def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str) -> tuple[object, int]:
-    """Run a long task and keep its output in the task. If stderr is a terminal, show a live footer and a summary.
-    F-RUN-1, F-RUN-2, F-REC-6.
+    """Run a long task and store the run's output in the task's folder.
+
+    If stderr is a terminal, show a live footer and a summary. F-RUN-1, F-RUN-2, F-REC-6.
     """
     from agent_harness.kernel import terminal
 
@@ -379,7 +380,7 @@ def _watched(task: LongTask, command: str, options: dict[str, Any], folder: str)
 
 
 def _told(task: LongTask, line: str) -> None:
-    """Print one output line of a run on stderr, and add the line to the task's log."""
+    """Print one output line of a run on stderr, and append the line to the log of the task."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(f"{line}\n")
@@ -389,7 +390,7 @@ def _told(task: LongTask, line: str) -> None:
 
 
 def _by_server(task: LongTask, words: dict[str, Any]) -> str:
-    """Change a task's schedule on a Temporal server, and return the result as text."""
+    """Change the schedule of a task on a Temporal server, and return the result as text."""
     from agent_harness.engines.address import address_of
     from agent_harness.engines.temporal import require_extra
     from agent_harness.errors import UsageError
@@ -407,7 +408,7 @@ def _by_server(task: LongTask, words: dict[str, Any]) -> str:
 
 
 def _with_what_was_missed(answer: str, folder: str) -> str:
-    """Return the answer, extended by the notifications and telemetry exports of this task that failed."""
+    """Return the answer with the failed notifications and telemetry exports of this task added."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -426,7 +427,7 @@ def _with_what_was_missed(answer: str, folder: str) -> str:
 
 
 def _show(answer: object) -> int:
-    """Print a string as lines and any other answer as JSON. Return 0."""
+    """Print the answer and return 0. A string is printed as lines, any other answer as JSON."""
     if answer is None or sys.stdout is None:
         return 0
     if isinstance(answer, str):
@@ -441,8 +442,9 @@ def _show(answer: object) -> int:
 
 
 def _failed(error: HarnessError) -> int:
-    """Print an error on stderr and return the exit status. An invalid task gets one line per problem; a report follows
-    its error line.
+    """Print an error on stderr and return the exit status.
+
+    For an invalid task, print one line per problem. If the error has a report, print the report after the error line.
     """
     from agent_harness.kernel.terminal import one_line
 

@@ -1,7 +1,7 @@
-"""Entry point of ``harness``: everyday commands start in milliseconds, and only the other commands import click.
+"""Entry point of ``harness``. Everyday commands start in milliseconds, because only the other commands import click.
 
-This module imports only what Python has already loaded. A command that is not on the fast path goes to the full command
-line.
+This module imports only modules that Python has already loaded. A command that is not in ``FAST`` goes to the full
+command line.
 """
 
 import codecs
@@ -14,12 +14,13 @@ FAST = {
     **dict.fromkeys(("why", "diff", "costs", "report", "serve"), "story"),
     "__complete": "complete",  # a shell waits for it
 }
-"""Map from each command that does not use click to its module."""
+"""Map from each command that does not use click to the module that runs it."""
 
 
 def main() -> int:
-    """Run the ``harness`` command line in ``sys.argv``. Return its exit code (``docs/exit-codes.md``); never print a
-    traceback.
+    """Run the ``harness`` command line in ``sys.argv`` and return its exit code (``docs/exit-codes.md``).
+
+    Never print a traceback.
     """
     show_every_letter()
     try:
@@ -36,8 +37,9 @@ def main() -> int:
 
 
 def show_every_letter() -> None:
-    """Let stdout and stderr replace characters that their encoding lacks by a similar character or an escape. Output in
-    JSON stays valid.
+    """Let stdout and stderr replace characters that their encoding lacks by a similar character or an escape.
+
+    JSON output stays valid.
     """
     codecs.register_error("agent-harness", _stand_in)
     for stream in (sys.stdout, sys.stderr):
@@ -52,7 +54,7 @@ def _stand_in(error: UnicodeError) -> "tuple[str | bytes, int]":
 
 
 def run(words: list[str]) -> int:
-    """Run one command line and return its exit code. Internal errors are raised."""
+    """Run one command line and return its exit code. Internal errors are raised to the caller."""
     if words in (["--version"], ["-V"]):
         from agent_harness import __version__
 

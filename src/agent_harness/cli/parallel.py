@@ -1,4 +1,4 @@
-"""Commands for parallel runs: ``harness workspace``, ``queue``, ``scale`` and ``cancel``; parsed without click."""
+"""Commands for parallel runs, parsed without click: ``harness workspace``, ``queue``, ``scale`` and ``cancel``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a ``harness workspace``, ``queue``, ``scale`` or ``cancel`` command line. Return its exit code; never print a
-    traceback.
+    """Run a ``harness workspace``, ``queue``, ``scale`` or ``cancel`` command line and return its exit code.
+
+    Never print a traceback.
     """
     as_json = "--json" in words
     try:
@@ -136,7 +137,7 @@ def _queue_list(runs: ParallelRuns) -> tuple[JsonObject, list[str]]:
 
 
 def _local(at: object) -> str:
-    """Return a timestamp as local time in the usual output format; ``?`` if it cannot be parsed."""
+    """Return a timestamp as local time in the usual output format; ``?`` if the timestamp is invalid."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

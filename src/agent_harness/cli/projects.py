@@ -32,7 +32,7 @@ feature_option = click.option(
 
 
 def answered(as_json: bool, fields: JsonObject, code: int = 0) -> int:
-    """Print the answer as JSON if ``as_json`` is set. Return the exit code."""
+    """Print the answer as JSON if ``as_json`` is set. Return the exit code ``code``."""
     features.answer(as_json, code == 0, fields)
     return code
 

@@ -1,4 +1,4 @@
-"""``harness status``: answers from the state files alone, and loads as little as possible to be fast."""
+"""``harness status``: answers from the state files alone. To be fast, it loads as little code as possible."""
 
 from agent_harness.errors import HarnessError
 
@@ -7,10 +7,10 @@ HOW_TO_BEGIN = "harness init .  # a task list; a feature project: harness init -
 
 
 def main(as_json: bool, tail: int = 5, *, glance: bool = False, everything: bool = False) -> int:
-    """Print the state of the project. Return 0 even if nothing runs. ``tail`` is the number of log lines to show for a
-    task list.
+    """Print the state of the project. Return 0 even if no run is active.
 
-    ``glance`` prints one line of at most 60 characters; ``everything`` prints all tasks of a long list.
+    ``tail`` is the number of log lines to show for a task list. ``glance`` prints one line of at most 60 characters.
+    ``everything`` prints all tasks of a long list.
     """
     from agent_harness.cli import failure
 
@@ -38,7 +38,7 @@ def _answer(as_json: bool, tail: int, glance: bool, everything: bool) -> int:
 
 
 def _missed(kind: str, folder: str) -> "dict[str, object]":
-    """Return the notifications and telemetry exports of this project that failed."""
+    """Return the notifications and telemetry exports of this project that could not be delivered."""
     from agent_harness.kernel import trusted_state
     from agent_harness.views import notify
 
@@ -72,7 +72,7 @@ def _task_list(folder: str, as_json: bool, tail: int, glance: bool, everything: 
 
 
 def has_hooks(folder: str) -> bool:
-    """Return True if any agent client has harness hooks that could act in a project."""
+    """Return True if an agent client has harness hooks that could act in the project in this folder."""
     import os
 
     from agent_harness.hooks import places
@@ -95,9 +95,7 @@ def _features(as_json: bool, glance: bool, everything: bool) -> int:
 
 
 def _show(lines: "list[str]") -> None:
-    """Print lines wrapped to the terminal's width. Lines that contain commands are not wrapped, so they can be
-    copied.
-    """
+    """Print lines wrapped to the terminal's width. Lines with commands are not wrapped, so that users can copy them."""
     from agent_harness.kernel.terminal import laid_out
 
     print("\n".join(laid_out(lines, whole=("next", "Answer with"))))

@@ -1,7 +1,7 @@
 """Commands that show recorded work: ``harness why``, ``diff``, ``costs``, ``report``, ``watch`` and ``serve``.
 
-They change nothing in the project and take no lock. Their options are parsed without click, so they start fast. Actions
-on the ``serve`` page run other commands. Source: ``faces.md`` 3, 5, 6.
+These commands change nothing in the project and take no lock. Their options are parsed without click, so they start
+fast. Actions on the ``serve`` page run other commands. Source: ``faces.md`` 3, 5, 6.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _JSON = Option("--json", None, "Print one JSON object on stdout.")
 
 
 def main(words: list[str]) -> int:
-    """Run a ``why``, ``diff``, ``costs``, ``report``, ``watch`` or ``serve`` command line. Return its exit code; never
-    print a traceback.
+    """Run a ``why``, ``diff``, ``costs``, ``report``, ``watch`` or ``serve`` command line and return its exit code.
+
+    Never print a traceback.
     """
     as_json = "--json" in words
     try:
@@ -55,7 +56,7 @@ def _run(words: list[str]) -> int:
 
 
 def _look() -> ProjectView:
-    """Return the view of the project at or above the working directory, of any kind."""
+    """Return the view of the nearest project of any kind, at or above the working directory."""
     return _reader().load()
 
 
@@ -195,8 +196,9 @@ def write_report(
     costs: bool = True,
     full: bool = False,
 ) -> str:
-    """Write the HTML report of a project, by default to a path that git ignores. Return the path. Raise ``Refused`` if
-    writing fails.
+    """Write the HTML report of a project and return its path. The default path is one that git ignores.
+
+    Raise ``Refused`` if writing fails.
     """
     import os
 
@@ -229,7 +231,7 @@ def _report_values(reader: ProjectReader, since: str | None) -> JsonObject:
 
 
 def _make_ignored(folder: str) -> None:
-    """Create the project's ``.harness`` folder, which git ignores, unless the folder exists."""
+    """Create the project's ``.harness`` folder so that git ignores it. Do nothing if the folder exists."""
     import os
 
     from agent_harness.kernel import files

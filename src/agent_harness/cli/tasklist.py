@@ -1,4 +1,6 @@
-"""Commands for task lists: add, drive, activate, deactivate; and the task-list part of init, run and resume."""
+"""Commands for task lists: add, drive, activate and deactivate. The module also has the task-list part of init, run and
+resume.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from agent_harness.protocols.tasklist.api import ADD, TaskList, read_lines
 
 
 def answer(verb: str, found: JsonObject, *, as_json: bool, said: str) -> int:
-    """Print the answer as one JSON object, or as a text line followed by the next command. Return 0."""
+    """Print the answer as one JSON object, or else as a text line followed by the next command. Return 0."""
     if as_json:
         show(verb, found, as_text=False)
     else:
@@ -113,7 +115,7 @@ def _passes_already(task_id: str) -> str:
 
 
 def _new_list_at() -> Path | None:
-    """Return the top folder of the current git repository if a new task list may be created there.
+    """Return the top folder of the current git repository if a new task list may be created in that folder.
 
     Return None if a project exists here or above, or if the top folder is the home directory.
     """
@@ -129,7 +131,7 @@ def _new_list_at() -> Path | None:
 
 
 def _asked() -> JsonObject:
-    """Ask the user for each optional field of a task; an empty answer selects the default."""
+    """Ask the user for each optional field of a task. An empty answer selects the default."""
     found: JsonObject = {
         "priority": click.prompt("Priority", type=click.Choice(["P0", "P1", "P2"]), default="P1", show_choices=True),
         "depends": parts(click.prompt("Depends on (task ids, separated by commas)", default="", show_default=False)),
@@ -212,7 +214,7 @@ def resume(*, as_json: bool) -> int:
 
 
 def workers_set() -> int | None:
-    """Return the number of workers in the task list's settings; None for a single agent."""
+    """Return the number of workers that the task list's settings specify; None for a single agent."""
     return open_list().workers
 
 

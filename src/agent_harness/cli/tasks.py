@@ -28,7 +28,9 @@ _LONG = ("task", "validation", "stats", "plan", "tail", "files", "recovered", "t
 
 
 def main(words: list[str]) -> int:
-    """Run a ``harness task``, ``session`` or ``rescue`` command line. Return its exit code; never print a traceback."""
+    """Run a ``harness task``, ``session`` or ``rescue`` command line and return its exit code. Never print a
+    traceback.
+    """
     group, *rest = words
     as_json = "--json" in rest or not ("--text" in rest or is_terminal())
     verb = " ".join(rest[:1] if group == "task" else words[:2]) or None
@@ -71,8 +73,9 @@ def _run(group: str, words: list[str]) -> int:
 
 
 def _feature_project(given: dict[str, Any]) -> FeatureLayout | None:
-    """Return the feature project here; None if ``--root`` is given or the nearest project is a task list. Raise
-    ``NotAProject`` if there is no project.
+    """Return the feature project here; None if ``--root`` is given or the nearest project is a task list.
+
+    Raise ``NotAProject`` if there is no project.
     """
     from agent_harness.kernel import root
 
@@ -100,7 +103,9 @@ def _help(program: Program, verb: str, *, code: int) -> int:
 
 
 def open_list(*, now: str | None = None, **named: Any) -> TaskList:
-    """Open the task list for the options ``root``, ``worker``, ``session``, ``token``, ``lock_timeout`` and ``now``."""
+    """Open the task list that the options select: ``root``, ``worker``, ``session``, ``token``, ``lock_timeout`` and
+    ``now``.
+    """
     root = named.pop("root", None)
     if not now:
         return TaskList.open(root, **named)
@@ -113,7 +118,7 @@ def open_list(*, now: str | None = None, **named: Any) -> TaskList:
 
 
 def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
-    """Print an answer as one JSON object, or as text if ``as_text`` is set."""
+    """Print an answer as text if ``as_text`` is set, and otherwise as one JSON object."""
     if not as_text:
         from agent_harness.kernel.json import jsontext
 
@@ -132,7 +137,9 @@ def show(name: str, answer: JsonObject, *, as_text: bool) -> None:
 
 
 def _told(key: str, value: object) -> Iterator[str]:
-    """Yield one member of an answer as text: one line, or a heading and its entries, without empty entries."""
+    """Yield the lines of text for one member of an answer: one line, or a heading and its entries. Empty entries are
+    left out.
+    """
     if key == "task" and isinstance(value, dict):
         value = {name: value.get(name) for name in _OF_A_TASK}
     if not isinstance(value, (dict, list)) or key not in _LONG:
@@ -153,7 +160,7 @@ def _told(key: str, value: object) -> Iterator[str]:
 
 
 def _table(answer: JsonObject) -> Iterator[str]:
-    """Yield the rescues of an answer, or one rescue's files and commits, as one line each."""
+    """Yield one line for each rescue in an answer, or for each file and commit of a single rescue."""
     for each in answer.get("rescues") or []:
         held = each.get("what") or f"rolled back from {each['task_id']}"
         yield f"{each['ref'].removeprefix('refs/harness/')}  {each['at']}  {held}"
@@ -198,7 +205,7 @@ _PUSHED = Option("--allow-pushed", None, "Also roll back commits that were pushe
 
 
 def _verb(short: str, *takes: Argument | Option, **more: Any) -> Subcommand:
-    """Return a subcommand that opens a task list and therefore also takes the options of ``_LIST``."""
+    """Return a subcommand that opens a task list. The subcommand therefore also takes the options in ``_LIST``."""
     return Subcommand(short, *takes, *_LIST, **more)
 
 
@@ -462,7 +469,7 @@ MCP = Program(
 
 
 def serve_mcp(words: list[str]) -> int:
-    """Run a ``harness mcp`` command line. Return its exit code (``docs/exit-codes.md``); never print a traceback."""
+    """Run a ``harness mcp`` command line and return its exit code (``docs/exit-codes.md``). Never print a traceback."""
     try:
         root = MCP.parse("mcp", words[1:]).get("root")
     except HelpAsked:

@@ -1,4 +1,4 @@
-"""Terminal input and output: questions, and the display while a run works or waits for a rate limit to end.
+"""Terminal input and output: questions, and the display while a run works or waits until a rate limit ends.
 
 Without a terminal, every question is answered "no" (features.md UAH-076, C12).
 """
@@ -54,17 +54,17 @@ REPEATED_SECONDS = 600.0  # seconds between reports of a wait in a log
 PROGRESS_SECONDS = 60.0  # seconds without output in a log before work in progress is reported
 QUIET_SECONDS = 3.0
 COPIED = ("next:", "fix:", "$ ", "harness ", "{", "}", "]", '"')
-"""Prefixes of lines that users copy, such as commands and settings; these lines are not wrapped."""
+"""Prefixes of lines that users may copy, such as commands and settings. These lines are not wrapped."""
 TICK_SECONDS = 1.0
 REDRAW_SECONDS = 0.3
-"""Minimum seconds between redraws of the footer after a printed line."""
+"""Minimum time in seconds from a printed line to the next redraw of the footer."""
 
 Footer = Callable[[int, str], Sequence[str]]
-"""Function that returns the footer lines of a run for a terminal width in columns and the reason of a wait."""
+"""Function that returns the footer lines of a run, for a terminal width in columns and the reason for a wait."""
 
 
 class Positive(click.FloatRange):
-    """Click parameter type for a finite number above 0, or of at least ``least``."""
+    """Click parameter type for a finite number that is above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         super().__init__(min=least or 0, min_open=least is None)
@@ -77,10 +77,10 @@ class Positive(click.FloatRange):
 
 
 def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = False) -> "RefusalPolicy":
-    """Return the policy for rate limits from the options. By default the run waits if it is watched at a terminal or
-    ``unattended``.
+    """Return the policy for rate limits that the options select.
 
-    For a free agent slot on this machine, the run always waits unless ``wait`` is False.
+    By default, a run waits if it is watched at a terminal or ``unattended``. For a free agent slot on this machine, a
+    run always waits unless ``wait`` is False.
     """
     from agent_harness.supervision.dispatch import RefusalPolicy
 
@@ -91,10 +91,10 @@ def patience(wait: bool | None, now: bool, *, as_json: bool, unattended: bool = 
 
 
 class Screen:
-    """Output of a long command: printed lines and, on a terminal, a footer that changes below them.
+    """Output of a long command: printed lines and, on a terminal, a footer that changes below the lines.
 
-    Lines go to stdout, or to stderr if stdout carries the JSON answer. Control characters from agents are escaped. A
-    closed output does not end the work. Thread-safe.
+    Lines go to stdout, or to stderr if stdout carries the JSON answer. Control characters from agents are escaped. If
+    the output is closed, the work continues. Thread-safe.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -110,13 +110,13 @@ class Screen:
         self._journal: Callable[[str], None] | None = None
 
     def say(self, text: str) -> None:
-        """Print one or more progress lines, each with the time if plain output was requested."""
+        """Print one or more progress lines. If plain output was requested, each line starts with the time."""
         if self._journal is not None:
             self._journal(text)
         self._put(text, time.strftime("%H:%M:%S ") if terminal.wants_times() else "")
 
     def show(self, text: str, *, err: bool = False) -> None:
-        """Print an answer of one or more lines; on stderr if ``err`` is set."""
+        """Print an answer of one or more lines. If ``err`` is set, print it on stderr."""
         self._put(text, "", err=err)
 
     def _put(self, text: str, at: str, *, err: bool = False) -> None:
@@ -137,8 +137,9 @@ class Screen:
                 self._draw(below)
 
     def countdown(self, line: str) -> None:
-        """Show a countdown line: in the footer on a terminal, otherwise printed now and then. An empty line ends the
-        countdown.
+        """Show a countdown line. On a terminal, it is part of the footer; otherwise it is printed now and then.
+
+        An empty line ends the countdown.
         """
         self._waiting = line
         if not terminal.is_plain(self._stream):
@@ -154,11 +155,11 @@ class Screen:
         journal: Callable[[str], None] | None = None,
         footer: Callable[[], Footer] | None = None,
     ) -> Iterator[None]:
-        """During the block, redraw a footer once a second from ``footer``, or else from the lines that ``look``
+        """Within the context, redraw a footer once a second from ``footer``, or else from the lines that ``look``
         returns.
 
-        Without a terminal, print the lines of ``look`` after each minute without output. All output of the block is
-        also passed to ``journal``.
+        Without a terminal, print the lines of ``look`` whenever a minute has passed without output. All output within
+        the context is also passed to ``journal``.
         """
         self._journal, self._footer = journal, footer
         over = threading.Event()
@@ -176,7 +177,7 @@ class Screen:
                 self._clear()
 
     def _take_terminal(self, after: ExitStack) -> None:
-        """Prepare the terminal for a footer; at the end of the block, however it ends, clear the footer and restore the
+        """Prepare the terminal for a footer. When the context ends, in whatever way, clear the footer and restore the
         terminal.
         """
         from agent_harness.supervision import interruption
@@ -188,8 +189,8 @@ class Screen:
             after.enter_context(without_echo())
 
     def _make_room(self) -> None:
-        """Clear the footer before urgent output of a signal handler, which may have interrupted the printing of a
-        line.
+        """Clear the footer before a signal handler prints an urgent line. The signal may have interrupted the printing
+        of a line.
         """
         if self._lock.acquire(timeout=TICK_SECONDS):
             with suppress(OSError, ValueError, AttributeError):
@@ -221,7 +222,7 @@ class Screen:
                 self._last = last
 
     def _one(self, line: str) -> str:
-        """Return the line shortened to the terminal's width by dropping its last comma-separated parts."""
+        """Return the line, shortened to the terminal's width by removing its last comma-separated parts."""
         shown = terminal.printable(line)
         while len(shown) >= self._columns and ", " in shown:
             shown = shown.rpartition(", ")[0]
@@ -243,7 +244,7 @@ class Screen:
                 click.echo(change, nl=False, file=stream, color=True)
 
     def _clear(self) -> Sequence[str]:
-        """Remove the footer from the terminal. Return its lines."""
+        """Remove the footer from the terminal. Return the footer's lines."""
         with self._lock, suppress(OSError, ValueError, AttributeError, RuntimeError):
             shown, self._shown = self._shown, ()
             if self._below and (gone := self._below.gone()):
@@ -261,7 +262,7 @@ class Screen:
 
 
 def _coloured(line: str) -> str:
-    """Return the line with its verdict words coloured."""
+    """Return the line, in which the words that name a verdict are coloured."""
     return _VERDICTS.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), line)
 
 
@@ -275,22 +276,24 @@ _VERDICTS = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in _
 
 @cache
 def screen(*, as_json: bool) -> Screen:
-    """Return the screen of this process, shared by everything that writes to the terminal."""
+    """Return the screen of this process. Everything that writes to the terminal shares this screen."""
     return Screen(as_json=as_json)
 
 
 def show(text: str, *, err: bool = False) -> None:
-    """Print an answer as text: see ``Screen.show``."""
+    """Print an answer as text in the same way as ``Screen.show``."""
     screen(as_json=False).show(text, err=err)
 
 
 def say_to(*, as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints progress lines: see ``Screen.say``."""
+    """Return a function that prints progress lines in the same way as ``Screen.say``."""
     return screen(as_json=as_json).say
 
 
 def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
-    """Return a factory for the footer of a run on this project. Nothing is loaded before the factory is called."""
+    """Return a factory that makes the footer for a run on this project. Nothing is loaded before the factory is
+    called.
+    """
 
     def make() -> Footer:
         from agent_harness.views import watch
@@ -302,7 +305,7 @@ def footer_of(kind: "Kind", folder: str) -> Callable[[], Footer]:
 
 
 class EndOfRun:
-    """Result of a run for its summary.
+    """Result of a run, for the summary of the run.
 
     ``following`` is the next command, or None if the run did not end normally. ``done`` is the run's answer, with its
     exit code, its reason, and sometimes a hint.
@@ -314,10 +317,10 @@ class EndOfRun:
 
 @contextmanager
 def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[str], None]) -> Iterator[EndOfRun]:
-    """Print a summary after the run in the block, even if an error ends the run. After an error, the error message
-    names the next command.
+    """Print a summary after the run within the context has ended, even if an error ended the run.
 
-    If the settings ask for a report, write the `harness report` page before the summary. F-RUN-2, F-REP-10.
+    After an error, the error message names the next command. If the settings ask for a report, the page of `harness
+    report` is written before the summary. F-RUN-2, F-REP-10.
     """
     from agent_harness.cli import failure
     from agent_harness.session import needs
@@ -348,7 +351,7 @@ def summed_up(project: "FeatureProject | TaskList | LongTask", say: Callable[[st
 
 
 def _written(reader: "ProjectReader") -> str:
-    """Write the report page and return its path. If writing fails, return the reason; the run does not fail."""
+    """Write the report page and return its path. If writing fails, return the reason, and do not let the run fail."""
     from agent_harness.cli.story import write_report
 
     try:
@@ -358,10 +361,10 @@ def _written(reader: "ProjectReader") -> str:
 
 
 def ask(*, yes: bool, default_shown: str = "y/n") -> Callable[[str], bool]:
-    """Return a function that asks a yes/no question on stderr and returns the answer. With ``yes`` every answer is
+    """Return a function that asks a yes/no question on stderr and returns the answer. With ``yes``, every answer is
     True.
 
-    Without a terminal, an answer already waiting on stdin is used; otherwise the answer is False.
+    Without a terminal, an answer that already waits on stdin is used; otherwise the answer is False.
     """
 
     def answer(question: str) -> bool:

@@ -1,8 +1,8 @@
-"""A fast command-line parser for the commands that agents and schedulers call on every step.
+"""Fast command-line parser for the commands that agents and schedulers call on every step.
 
 `lth`, `harness task`, `harness session` and `harness rescue` are each one `Program`: a table of verbs with their
 arguments and options. Nothing slow is imported, because click alone would double the start time. The help looks like
-that of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
+the help of the click commands. Source: ``longtask.md`` 2, ``tasklist.md`` 13.3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ HELP = ("-h", "--help")
 
 
 class HelpAsked(Exception):
-    """Exception: the user asked for help on a verb, or on the whole program if ``verb`` is empty."""
+    """Exception: the user asked for help on a verb. If ``verb`` is empty, the user asked for help on the whole
+    program.
+    """
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb)
@@ -55,12 +57,14 @@ def utf8_text(word: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Return the entries of a comma-separated list, trimmed, without empty entries."""
+    """Return the entries of a comma-separated list. Spaces around entries are removed, and empty entries are left
+    out.
+    """
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class OneOf:
-    """Value type: one word of a fixed set."""
+    """Type of a value that is one word of a fixed set."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -72,7 +76,7 @@ class OneOf:
 
 
 class Number:
-    """Value type: a finite number above 0, or of at least ``least``."""
+    """Type of a value that is a finite number above 0 or, if ``least`` is given, at least ``least``."""
 
     def __init__(self, least: float | None = None) -> None:
         self.least = least
@@ -94,7 +98,7 @@ class Number:
 
 
 class Argument:
-    """Positional argument; with ``many`` it takes all remaining words."""
+    """Positional argument of a verb. With ``many``, the argument takes all remaining words."""
 
     def __init__(
         self,
@@ -113,7 +117,7 @@ class Argument:
 
 
 class Option:
-    """Command-line option; an option without a value is a flag, which ``sets`` True or False.
+    """Option of a verb. An option without a value is a flag, which sets its key to ``sets``, True or False.
 
     ``name`` is the key of the value, if it differs from the option's word. An option with ``many`` takes a
     comma-separated list and may be repeated.
@@ -146,8 +150,8 @@ class Option:
 class Subcommand:
     """One verb of a program: its help texts, arguments and options.
 
-    With ``forwards``, unknown options are passed on to a command that the verb runs. ``act`` is the function to call if
-    the verb is not simply the method of its name.
+    With ``forwards``, unknown options are passed to a command that the verb runs. ``act`` is the function to call if it
+    is not the method with the verb's name.
     """
 
     def __init__(
@@ -169,7 +173,7 @@ class Subcommand:
 
 
 class Style:
-    """Parsing rules and error texts of a program; the names in braces in each text are filled in.
+    """Parsing rules and error texts of a program. The names in braces in each text are replaced by values.
 
     ``leads``: the argument must be the first word. ``flag_values``: accepted values of a flag after ``=``. ``text``:
     parser of values without a type. ``overridden`` is called if a single-value option is repeated, and the last value
@@ -209,11 +213,11 @@ STYLE = Style(
     hint="{program} {verb} --help",
     usage="Usage: {program} {verb} [OPTIONS] {places}",
 )
-"""Style of the `harness` commands, the same as click's style for the other commands."""
+"""Style of the `harness` commands. It equals click's style, which the other commands use."""
 
 
 class Program:
-    """Command line of the form `NAME VERB WORDS...`."""
+    """Program whose command lines have the form `NAME VERB WORDS...`."""
 
     def __init__(
         self,
@@ -235,8 +239,9 @@ class Program:
         self.examples = list(examples)
 
     def verb(self, word: str) -> str:
-        """Return the verb for a word, which may be an alias. Raise ``UsageError`` with the most similar verb for an
-        unknown word, ``HelpAsked`` for a help option.
+        """Return the verb that a word names; the word may be an alias.
+
+        Raise ``UsageError``, with the most similar verb, for an unknown word. Raise ``HelpAsked`` for a help option.
         """
         if word in HELP:
             raise HelpAsked("")
@@ -250,7 +255,7 @@ class Program:
     def parse(self, name: str, words: list[str]) -> dict[str, object]:
         """Parse the words after a verb and return the given values by name.
 
-        Raise ``UsageError`` for a wrong word, and ``HelpAsked`` for a help option.
+        Raise ``UsageError`` for an invalid word, and ``HelpAsked`` for a help option.
         """
         verb, style = self.verbs[name], self.style
         given: dict[str, object] = {}
@@ -278,7 +283,9 @@ class Program:
         return given
 
     def _leading(self, name: str, verb: Subcommand, rest: list[str]) -> str:
-        """Remove and return the first word after the verb; an optional argument defaults to the current folder."""
+        """Remove and return the first word after the verb. The default of an optional argument is the current
+        folder.
+        """
         if rest and rest[-1] in HELP:
             raise HelpAsked(name)
         if rest and not rest[-1].startswith("--"):
@@ -303,7 +310,9 @@ class Program:
         return self._read(name, option.word, option.kind, value)
 
     def _again(self, name: str, option: Option, before: object, value: object) -> object:
-        """Return the value of an option that is repeated, or raise ``UsageError`` if it may not be repeated."""
+        """Return the value of an option that is given again. Raise ``UsageError`` if the option must not be
+        repeated.
+        """
         if option.many:
             return f"{before},{value}"
         if option.value is not None:
@@ -319,8 +328,8 @@ class Program:
             raise self._no("bad", name, word=word, why=str(error)) from None
 
     def _place(self, name: str, verb: Subcommand, places: list[str], given: dict[str, object]) -> None:
-        """Assign the positional words to the arguments. Raise ``UsageError`` if an argument is missing or a word is
-        left over.
+        """Assign the positional words to the arguments. Raise ``UsageError`` if an argument is missing or there are too
+        many words.
         """
         for argument in verb.arguments:
             end = len(places) if argument.many else 1
@@ -339,7 +348,7 @@ class Program:
                 raise self._no("required", name, word=option.word, of=of)
 
     def _no(self, wording: str, verb: str, *, word: str, known: Iterable[str] = (), **parts: str) -> UsageError:
-        """Return the ``UsageError`` for a wrong word, with a hint that shows the correct form."""
+        """Return the ``UsageError`` for an invalid word. Its hint shows the correct form of the command."""
         wordings, near = self.style.wordings, nearest(word, known)
         parts |= {"program": self.name, "verb": verb, "word": word}
         text = wordings[wording].format(meant=wordings["meant"].format(near=near) if near else "", **parts)
@@ -347,7 +356,7 @@ class Program:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word most similar to ``word``; an empty string if none is similar."""
+    """Return the known word that is most similar to ``word``; an empty string if no word is similar."""
     squeezed = {each.replace("-", ""): each for each in known}
     if not squeezed:
         return ""
@@ -359,13 +368,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 _WIDTH = 78
 _WIDEST = 50
-"""Maximum width of the left help column, in characters; wider entries get a separate line."""
+"""Maximum width of the left help column, in characters. A wider entry gets a line of its own."""
 
 _HELP = (", ".join(HELP), "Show this message and exit.")
 
 
 def usage(program: Program, verb: str = "") -> str:
-    """Return the ``--help`` text of one verb, or of the whole program if no verb is given."""
+    """Return the ``--help`` text of one verb; if no verb is given, return that of the whole program."""
     return _of_verb(program, verb) if verb else _of_program(program)
 
 
@@ -395,7 +404,7 @@ def _head(program: Program, verb: str, places: str) -> str:
 
 
 def option_row(option: Option) -> tuple[str, str]:
-    """Return the option as the user types it, and its description."""
+    """Return two texts about an option: the option as the user types it, and its description."""
     kind = option.kind
     value = f"[{'|'.join(kind.words)}]" if isinstance(kind, OneOf) else option.value
     notes = [kind.range] if isinstance(kind, Number) else []
@@ -415,8 +424,9 @@ def _wrapped(text: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str]]) -> str:
-    """Return the rows as two columns with the second column wrapped. A first column that is too wide gets a separate
-    line.
+    """Return the rows as two columns, in which the second column is wrapped.
+
+    An entry that is too wide for the first column gets a line of its own.
     """
     from textwrap import wrap
 

@@ -1,4 +1,4 @@
-"""``harness watch``: shows one project, or all projects, live on the terminal; keys run harness commands.
+"""``harness watch``: shows one project, or all projects, live on the terminal. Its keys run harness commands.
 
 The view only reads, so leaving or killing it never affects a run. For a dialog, the view is hidden and a plain question
 appears on the terminal. Source: ``faces.md`` 4.
@@ -30,7 +30,10 @@ PLAIN_WIDTH = 100
 
 
 def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json: bool) -> int:
-    """Watch the project here, or all projects if ``everything`` is set, until the user quits. Return the exit code."""
+    """Watch the project in the current folder until the user quits, or all projects if ``everything`` is set.
+
+    Return the exit code.
+    """
     if everything:
         if item is not None:
             raise UsageError("--all and an item cannot be used together", hint="harness watch --help")
@@ -59,7 +62,7 @@ def main(*, item: str | None, everything: bool, plain: bool, once: bool, as_json
 
 
 def _named(seen: WatchView, word: str) -> str:
-    """Return the item id for a word that is an item id, or the number of the slot that works on the item."""
+    """Return the item id that a word means. The word is an item id, or the number of a slot that works on the item."""
     from agent_harness.views import why
 
     workers = (seen.parallel or {}).get("workers")
@@ -100,7 +103,7 @@ def _plain(view: WatchReader) -> int:
 
 
 def _overlap(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> int:
-    """Return how many of the earlier rows are still present; the oldest rows disappear first."""
+    """Return the number of earlier rows that the new list still contains. The oldest rows are removed first."""
     first = after[0] if after else None
     gone = next((n for n, row in enumerate(before) if row is first), len(before))
     return len(before) - gone

@@ -1,4 +1,4 @@
-"""``python -m agent_harness.hooks EVENT``: the same program as the hook script of that event."""
+"""``python -m agent_harness.hooks EVENT``: runs the same program as the hook script of that event."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Trust for the harness's hooks in Codex, set by Codex itself: it lists and stores the hashes of hooks.
+"""Trust for the harness's hooks in Codex. Codex itself sets this trust: it lists the hooks and stores their hashes.
 
-Codex silently skips a hook that is not trusted. Only Codex computes the hash. Requires Codex 0.129 or newer; older
+Codex silently skips a hook that is not trusted. Only Codex computes the hash. This requires Codex 0.129 or newer; older
 versions have no trust check. Codex's trust entries for the harness's hooks are removed without running Codex.
 """
 
@@ -38,13 +38,14 @@ def is_ours(hook: object) -> bool:
 
 
 def states(file: str, cwd: str, environ: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the harness's hooks that Codex finds in this file, as Codex lists them."""
+    """Return the harness's hooks that Codex finds in this file, in the form in which Codex lists them."""
     with _server(cwd, environ) as server:
         return _ours(server, file, cwd)
 
 
 def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Make Codex trust the harness's hooks in this file, and no others; return True if Codex reports them as trusted.
+    """Make Codex trust the harness's hooks in this file, and no other hooks. Return True if Codex reports them as
+    trusted.
 
     Return False if Codex does not read the file, for example because the project itself is not trusted.
     """
@@ -61,9 +62,9 @@ def trust(file: str, cwd: str, environ: Mapping[str, str]) -> bool:
 def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[str, str]) -> list[str]:
     """Remove Codex's trust entries for these hooks of the file from Codex's settings; return the removed keys.
 
-    A hook is (event, index of its group, index in the group). All other bytes of the settings stay. Raise ``Refused``
-    and change nothing if they cannot be edited safely. Source: `[hooks.state."FILE:stop:0:0"]` as written by Codex
-    0.169.
+    A hook is given as (event, index of its group, index in the group). All other bytes of the settings stay. If the
+    settings cannot be edited safely, raise ``Refused`` and change nothing. Source: `[hooks.state."FILE:stop:0:0"]` as
+    written by Codex 0.169.
     """
     path = os.path.join(environ.get("CODEX_HOME") or os.path.expanduser("~/.codex"), "config.toml")
     try:
@@ -79,7 +80,7 @@ def forget(file: str, hooks: Collection[tuple[str, int, int]], environ: Mapping[
 
 
 def _noted(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Codex's trust record of each hook, by the hook's key."""
+    """Return, by the hook's key, the trust record that Codex has for each hook."""
     hooks = settings.get("hooks")
     state = hooks.get("state") if isinstance(hooks, dict) else None
     return state if isinstance(state, dict) else {}
@@ -121,7 +122,7 @@ def _without(text: str, keys: set[str], path: str) -> str:
 
 
 def _significant(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings without empty hook tables."""
+    """Return the settings without hook tables that are empty."""
     hooks = settings.get("hooks")
     if isinstance(hooks, dict):
         rest = {name: value for name, value in hooks.items() if name != "state" or value}
@@ -184,7 +185,9 @@ def _server(cwd: str, environ: Mapping[str, str]) -> Iterator[_Server]:
 
 
 class _Server:
-    """Short-lived ``codex app-server`` process: one JSON message per line in both directions, within one time limit."""
+    """Short-lived ``codex app-server`` process. It exchanges one JSON message per line, within one time limit for all
+    messages.
+    """
 
     def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -204,7 +207,9 @@ class _Server:
             raise ToolMissing(f"codex cannot be started: {error.strerror}", hint="type /hooks in Codex") from None
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Send a request and return its result. Raise ``Refused`` if Codex refuses it or does not answer in time."""
+        """Send a request and return its result. Raise ``Refused`` if Codex refuses the request or does not answer in
+        time.
+        """
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
         while True:

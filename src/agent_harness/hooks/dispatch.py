@@ -1,4 +1,4 @@
-"""Processing of a hook event: find the task list, apply the rule, record its effects, and never fail.
+"""Processing of a hook event: find the task list, apply the rule, and record the effects. The processing never fails.
 
 The order is fixed: the root, then the marker, and only then the state. Source: ``tasklist.md`` 3.2.
 """
@@ -52,8 +52,8 @@ def _unproven(layout: TaskListLayout, state: State) -> list[Task]:
 
 
 def _outcomes(ask: Callable[[], int]) -> int:
-    """Return the number of task outcomes from ``ask``; 0 if the log is unreadable, because that must not stop a
-    hook.
+    """Return the number of task outcomes that ``ask`` reports. If the log is unreadable, return 0, so that the hook
+    continues.
     """
     try:
         return ask()
@@ -88,7 +88,9 @@ def _session_start(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _other_session(event: Event, state: State) -> dict[str, Any] | None:
-    """Return the session of another client; ``None`` if this client or one of its programs holds the session."""
+    """Return the session that another client holds; ``None`` if this client, or a program that it started, holds the
+    session.
+    """
     if state.session is None:
         return None
     from agent_harness.kernel import clock
@@ -142,7 +144,7 @@ def _teammate_idle(event: Event, layout: TaskListLayout) -> Decision:
 
 
 def _count(event: Event, layout: TaskListLayout, state: State, key: str, limit: int) -> Count:
-    """Count one hook call of a caller that has no user turns, and return the count."""
+    """Count one hook call of a caller that has no user turns, and return the number of calls."""
     from agent_harness.hooks.stop_limit import Stops
 
     made = _as_call(event, state)
@@ -173,7 +175,7 @@ EVENTS = tuple(RULES)
 
 
 def named(text: str) -> str | None:
-    """Return the event for a word in any client's spelling (``SessionStart``, ``session_start``); ``None`` if
+    """Return the event that a word names in any client's spelling (``SessionStart``, ``session_start``); ``None`` if
     unknown.
     """
     plain = text.lower().replace("-", "").replace("_", "")
@@ -202,7 +204,9 @@ def run(name: str, event: Event) -> HookAnswer:
 
 
 def _reflecting(name: str, event: Event, layout: TaskListLayout) -> HookAnswer:
-    """Return the answer for a finished list without a marker, whose last session may have reviews left."""
+    """Return the answer for a finished list that has no marker. The list's last session may still have reviews to
+    do.
+    """
     if name != "stop" or not os.path.isfile(layout.reflect):
         return HookAnswer()
     from agent_harness.hooks import final_review
@@ -243,7 +247,7 @@ def _log(name: str, event: Event, layout: TaskListLayout, made: Decision) -> Non
 
 
 def _add_line(path: str, line: str) -> None:
-    """Append a line to a file chosen by the client or the user; ignore errors."""
+    """Append a line to a file that the client or the user has named; ignore errors."""
     from agent_harness.kernel import files
 
     try:
@@ -278,7 +282,7 @@ def _act(event: Event, layout: TaskListLayout, made: Decision) -> None:
 
 
 def _tell_session(event: Event) -> None:
-    """Export the id of this session to its later commands."""
+    """Make the id of this session available to the commands that the session runs later."""
     path = event.environ.get("CLAUDE_ENV_FILE")
     if not path or not event.session_id or "\n" in event.session_id or "\0" in event.session_id:
         return
@@ -288,7 +292,7 @@ def _tell_session(event: Event) -> None:
 
 
 def call(name: str) -> int:
-    """Answer the client that started this process; return the exit status, always 0 or 2."""
+    """Answer the client that started this process, and return the exit status, which is always 0 or 2."""
     try:
         event = Event(read(0), os.environ)
         found = run(name, event)
@@ -304,7 +308,7 @@ def call(name: str) -> int:
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write all bytes; ignore a client that no longer reads."""
+    """Write all bytes to the client. If the client no longer reads, ignore the error."""
     try:
         while content:
             content = content[os.write(descriptor, content) :]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     Effect = Literal["forget", "damage", "finish", "reflect", "session"]
 
 MAX_BYTES = 32 << 20
-"""Longest payload that is read, in bytes."""
+"""Maximum length of a payload in bytes. A longer payload is not read."""
 
 
 class Event:
-    """One hook call: its payload and the environment. A payload member of the wrong type is treated as missing."""
+    """One hook call: its payload and the environment. A payload member of the wrong type counts as missing."""
 
     __slots__ = ("environ", "payload")
 
@@ -39,17 +39,17 @@ class Event:
         self.environ = environ
 
     def text(self, name: str) -> str:
-        """Return a text member of the payload, without surrounding white space; empty if missing."""
+        """Return a text member of the payload, without white space at both ends; empty if the member is missing."""
         found = self.payload.get(name)
         return found.strip() if isinstance(found, str) else ""
 
     def flag(self, name: str) -> bool | None:
-        """Return a Boolean member of the payload; ``None`` if missing or not Boolean."""
+        """Return a Boolean member of the payload; ``None`` if the member is missing or not Boolean."""
         found = self.payload.get(name)
         return found if isinstance(found, bool) else None
 
     def entries(self, name: str) -> list[Any]:
-        """Return the entries of a list member of the payload; empty if missing."""
+        """Return the entries of a list member of the payload; empty if the member is missing."""
         found = self.payload.get(name)
         return found if isinstance(found, list) else []
 
@@ -63,14 +63,14 @@ class Event:
         return self.environ.get("HARNESS_WORKER_ID", "").strip()
 
     def identities(self, *names: str) -> list[str]:
-        """Return the names under which this caller may own a task: its worker id and these payload members, if not
-        empty.
+        """Return the names under which this caller may own a task: its worker id and these payload members, unless they
+        are empty.
         """
         return [each for each in (self.worker, *(self.text(name) for name in names)) if each]
 
 
 def read(descriptor: int) -> dict[str, Any]:
-    """Return the payload on standard input; empty if missing, too long, or not a JSON object."""
+    """Return the payload on standard input; an empty payload if it is missing, too long, or not a JSON object."""
     chunks: list[bytes] = []
     room = MAX_BYTES
     try:
@@ -87,9 +87,10 @@ def read(descriptor: int) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> dict[str, Any]:
-    """Return the JSON object in these bytes; an empty object if there is none.
+    """Return the JSON object in these bytes; an empty object if the bytes contain anything else.
 
-    Damage that is not allowed in a state file is ignored here: a client that cuts a text may leave half a character.
+    Damage that a state file must not have is ignored here, because a client that cuts a text may leave half a
+    character.
     """
     try:
         found = jsontext.loads(raw.decode("utf-8", "replace"), exact=False)
@@ -99,8 +100,9 @@ def parse(raw: bytes) -> dict[str, Any]:
 
 
 def find_root(event: Event) -> str | None:
-    """Return the folder of the task list for the hook call; ``None`` if there is none or ``HARNESS_STATE_ROOT`` is
-    wrong.
+    """Return the folder of the task list that the hook call concerns.
+
+    Return ``None`` if there is none or ``HARNESS_STATE_ROOT`` is wrong.
     """
     start = event.payload.get("cwd")
     here = start if isinstance(start, str) and start else _working_directory()
@@ -131,17 +133,17 @@ class Decision:
 
 
 def allow(why: str, message: str = "", *effects: Effect) -> Decision:
-    """Return a decision that lets the agent stop; ``message`` is for the user."""
+    """Return a decision that lets the agent stop. ``message`` is shown to the user."""
     return Decision("allow", message, why, effects)
 
 
 def block(why: str, reason: str, *effects: Effect) -> Decision:
-    """Return a decision that keeps the agent going, with ``reason`` as its next instruction."""
+    """Return a decision that keeps the agent working. The agent gets ``reason`` as its next instruction."""
     return Decision("block", reason, why, effects)
 
 
 def context(text: str, *effects: Effect) -> Decision:
-    """Return a decision that gives the agent this text at the start of its session."""
+    """Return a decision that gives the agent a text at the start of its session."""
     return Decision("context", text, "context", effects)
 
 
@@ -151,7 +153,7 @@ def keep(why: str, text: str) -> Decision:
 
 
 class HookAnswer:
-    """Output of a hook, and its exit status: 0, or 2 for ``keep``."""
+    """Answer of a hook: its output, and its exit status, which is 0, or 2 for ``keep``."""
 
     __slots__ = ("code", "err", "out")
 
@@ -162,7 +164,7 @@ class HookAnswer:
 
 
 def answer(made: Decision) -> HookAnswer:
-    """Return the decision in the client's format."""
+    """Return the decision as an answer in the client's format."""
     if made.kind == "keep":
         # A line on stdout as well: clients take "exit 2, no output, no such file" for a hook that is not there.
         return HookAnswer(b"HARNESS\n", f"{made.text}\n".encode("utf-8", "replace"), 2)

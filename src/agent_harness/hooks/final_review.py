@@ -1,4 +1,5 @@
-"""Further reviews of finished work before the session that finished it may end; off unless the list asks for them.
+"""Further reviews of finished work, done before the session that finished the work may end. They are off by default; a
+task list can ask for them.
 
 ``.harness-reflect`` contains the session and its reviews so far. Source: ``tasklist.md`` 6.5, 6.6.
 """
@@ -37,7 +38,8 @@ Fix what you find, run the validations of the tasks that you touch, then stop.""
 
 
 def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decision | None:
-    """Return the decision that starts the first review, in the session that has just finished the task list.
+    """Return the decision that starts the first review. The review runs in the session that has just finished the task
+    list.
 
     Return ``None`` if the review cannot be stored.
     """
@@ -48,7 +50,9 @@ def begin(event: Event, layout: TaskListLayout, looks: int, final: str) -> Decis
 
 
 def go_on(event: Event, layout: TaskListLayout) -> Decision | None:
-    """Return the decision for the next review or for the end; ``None`` if no review is stored for this session."""
+    """Return the decision that starts the next review or ends the session; ``None`` if no review is stored for this
+    session.
+    """
     try:
         armed = files.read_json(layout.reflect, exact=False)
     except (HarnessError, OSError):
@@ -75,7 +79,10 @@ def _step(event: Event, layout: TaskListLayout, armed: dict[str, Any]) -> Decisi
 
 
 def decide(armed: dict[str, Any], request: str) -> Decision:
-    """Return a decision for one more review if one is left, else one that lets the agent stop. No side effects."""
+    """Return a decision that starts one more review; if no review is left, a decision that lets the agent stop.
+
+    The function has no side effects.
+    """
     done, of = _count(armed, "done"), _count(armed, "of")
     if done >= of:
         final = armed.get("final")
@@ -110,7 +117,9 @@ def _transcript(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _said(entry: dict[str, Any]) -> str:
-    """Return the user's text in a transcript entry; empty for a tool result, a note of the client, or a summary."""
+    """Return the text that the user wrote in a transcript entry; empty for a tool result, a note of the client, or a
+    summary.
+    """
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict):
         return ""

@@ -1,7 +1,7 @@
-"""Clients with hooks: adds the harness's hooks to their settings and removes them again.
+"""Installation of the harness's hooks in the settings of clients, and removal of these hooks.
 
-All other entries stay unchanged. Both operations can be repeated. A copy of the file before the first change is kept in
-the same folder. Source: ``tasklist.md`` 3.1.
+All other entries stay unchanged. Both operations can be repeated. A copy of the settings file, made before the first
+change, is kept in the same folder. Source: ``tasklist.md`` 3.1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SCRIPTS = {
 
 
 class HookClient:
-    """One client with hooks: its name, its events, the path of its hook settings, and its program."""
+    """One client that supports hooks: its name, its events, the path of its hook settings, and its program."""
 
     __slots__ = ("events", "name", "place", "program")
 
@@ -96,7 +96,7 @@ def named(name: str) -> HookClient:
 
 
 KEPT = ".before-agent-harness"
-"""Suffix of the copy of a settings file before the first change."""
+"""Suffix of the copy that is made before a settings file is first changed."""
 
 
 def install(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
@@ -135,9 +135,9 @@ def install(client: str, scope: Scope, project: str, environ: Mapping[str, str])
 def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> JsonObject:
     """Remove the harness's hooks from a client and restore its settings file byte for byte; return a report.
 
-    If the user has changed the file since, the user's changes stay, and the original copy stays too (``kept``). Files
-    and folders that the harness created are removed if nothing else is in them, as are leftovers of a killed command.
-    Codex's trust in the hooks is removed; if this fails, ``trust_left`` contains the reason.
+    If the user has changed the file since the installation, the user's changes stay, and the original copy stays too
+    (``kept``). Files and folders that the harness created are removed if nothing else is in them, as are leftovers of a
+    killed command. Codex's trust in the hooks is removed; if this fails, ``trust_left`` contains the reason.
     """
     chosen = named(client)
     path = _path(chosen, scope, project, environ)
@@ -170,9 +170,10 @@ def uninstall(client: str, scope: Scope, project: str, environ: Mapping[str, str
 def _forget_trust(
     client: HookClient, path: str, text: str | None, environ: Mapping[str, str]
 ) -> tuple[list[str], str | None]:
-    """Return the removed trust entries of the client, and the reason if some could not be removed.
+    """Remove the client's trust entries for the hooks. Return the removed entries, and the reason if some could not be
+    removed.
 
-    Call before the hooks are removed, because the hooks identify the entries.
+    Call this function before the hooks are removed, because the hooks identify the entries.
     """
     if client is not CODEX or text is None:
         return [], None
@@ -189,7 +190,9 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the harness's hooks. If its ``original`` is known, restore exactly those bytes."""
+    """Write a settings file without the harness's hooks. If the ``original`` content is known, restore exactly its
+    bytes.
+    """
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):
         files.replace(path, files.read_bytes(kept))
@@ -202,7 +205,9 @@ def _take_back(client: HookClient, path: str, after: str, original: str | None) 
 
 
 def _round_trip(client: HookClient, path: str, original: str) -> str | None:
-    """Return the settings text after adding and removing the hooks; ``None`` if the original already contained some."""
+    """Return the settings text that results from adding and then removing the hooks; ``None`` if the original contained
+    hooks.
+    """
     if _without_ours(original, path, theirs=original) != original:
         return None
     return _without_ours(_with_ours(original, groups(client), path), path, theirs=original)
@@ -229,7 +234,9 @@ def _keep_from_git(path: str, project: str, *, ends: bool = False) -> None:
 
 
 def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the harness's hooks are registered in a client's settings; False also for an unreadable file."""
+    """Return True if the harness's hooks are registered in a client's settings. Return False if the file is
+    unreadable.
+    """
     path = named(client).place(scope, project, environ)
     try:
         text = _read(path)
@@ -239,13 +246,13 @@ def installed(client: str, scope: Scope, project: str, environ: Mapping[str, str
 
 
 def has_traces(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if a client's settings contain the harness's hooks, or if leftovers of a killed command exist."""
+    """Return True if a client's settings contain the harness's hooks, or if a killed command left files behind."""
     path = named(client).place(scope, project, environ)
     return installed(client, scope, project, environ) or _is_left_over(path)
 
 
 def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if the registered hooks differ from those that ``install`` would write now."""
+    """Return True if the registered hooks differ from the hooks that ``install`` would write now."""
     if not installed(client, scope, project, environ):
         return False
     path = named(client).place(scope, project, environ)
@@ -257,7 +264,7 @@ def is_stale(client: str, scope: Scope, project: str, environ: Mapping[str, str]
 
 
 def snippet(client: str) -> str:
-    """Return the JSON that ``install`` would add, for pasting."""
+    """Return the JSON that ``install`` would add, so that the user can paste it."""
     return jsontext.dumps({"hooks": {event: [group] for event, group in groups(named(client)).items()}})
 
 
@@ -265,7 +272,9 @@ def snippet(client: str) -> str:
 
 
 def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
-    """Return the settings text with exactly one harness entry per event; a correct entry keeps its position."""
+    """Return the settings text with exactly one harness entry per event. If a correct entry exists, its position
+    stays.
+    """
     for event, group in wanted.items():
         found = _object(text, path)
         listed = _events(found, path).get(event, [])
@@ -279,7 +288,7 @@ def _with_ours(text: str, wanted: Mapping[str, JsonObject], path: str) -> str:
 
 
 def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *, theirs: str | None = None) -> str:
-    """Return the settings text without the harness's entries, except for the first of each event in ``keep``.
+    """Return the settings text without the harness's entries. For the events in ``keep``, the first entry stays.
 
     Empty parents are removed, unless they were in ``theirs``, the file before the first change.
     """
@@ -303,8 +312,8 @@ def _without_ours(text: str, path: str, keep: Mapping[str, int] | None = None, *
 
 
 def _places(found: JsonObject) -> Iterator[tuple[str, int, int | None]]:
-    """Yield (event, group index, hook index) of each harness hook in order; the hook index is None for a whole
-    group.
+    """Yield (event, group index, hook index) for each harness hook, in order. If a whole group belongs to the harness,
+    the hook index is None.
     """
     hooks = found.get("hooks")
     for event, listed in hooks.items() if isinstance(hooks, dict) else ():
@@ -341,7 +350,9 @@ def _object(text: str, path: str) -> JsonObject:
 
 
 def _events(found: JsonObject, path: str) -> dict[str, list[Any]]:
-    """Return the ``hooks`` member, in which each event is a list. Raise ``Refused`` for any other form."""
+    """Return the ``hooks`` member of the settings, in which each event is a list. Raise ``Refused`` if it has another
+    form.
+    """
     hooks = found.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):
         raise Refused(f"{path} was not edited: its `hooks` member has an unexpected form", hint="harness hooks print")
@@ -363,7 +374,9 @@ def _path(client: HookClient, scope: Scope, project: str, environ: Mapping[str, 
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a settings file; ``None`` if missing. An empty file is returned as an empty JSON object."""
+    """Return the text of a settings file; ``None`` if the file is missing. For an empty file, return an empty JSON
+    object.
+    """
     try:
         text = files.read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -374,14 +387,16 @@ def _read(path: str) -> str | None:
 
 
 def _put_aside(kept: str) -> None:
-    """Rename an older copy of a settings file, because it is not the original for the new hooks."""
+    """Rename an older copy of a settings file, because the copy is not the original from before the new hooks."""
     with suppress(FileNotFoundError):
         place = next(name for count in itertools.count(1) if not os.path.lexists(name := f"{kept}.{count}"))
         os.rename(kept, place)
 
 
 def _is_left_over(path: str) -> bool:
-    """Return True if the settings file equals its copy, because a killed command could not remove the copy."""
+    """Return True if the settings file equals its copy. In this case a command was killed before it could remove the
+    copy.
+    """
     try:
         return files.read_bytes(os.path.realpath(path) + KEPT) == files.read_bytes(path)
     except (FileNotFoundError, HarnessError):
@@ -389,20 +404,20 @@ def _is_left_over(path: str) -> bool:
 
 
 def _sweep(path: str) -> None:
-    """Remove temporary files that killed commands left."""
+    """Remove temporary files that killed commands have left behind."""
     files.sweep(path)
     files.sweep(os.path.realpath(path) + KEPT)
 
 
 def _forget_unused(project: str, environ: Mapping[str, str]) -> None:
-    """Remove the file with the package's path if no client of this user has harness hooks."""
+    """Remove the file that contains the package's path if no client of this user has harness hooks."""
     if not any(installed(name, "user", project, environ) for name in CLIENTS):
         files.unlink(_path_file(environ))
         _remove_empty(os.path.dirname(_path_file(environ)))
 
 
 def _write(path: str, before: str | None, after: str) -> str | None:
-    """Replace the settings file; return the path of the copy from before the first change, or ``None``."""
+    """Replace the settings file. Return the path of the copy that was made before the first change, or ``None``."""
     kept = os.path.realpath(path) + KEPT
     if after == before:
         return kept if os.path.lexists(kept) else None
@@ -419,7 +434,7 @@ def _write(path: str, before: str | None, after: str) -> str | None:
 
 
 def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str, str]) -> list[str]:
-    """Return other settings files of the client that contain the hooks, because the hooks would run twice."""
+    """Return other settings files of the client that also contain the hooks, because the hooks would then run twice."""
     scopes: tuple[Scope, ...] = ("user", "project")
     others = [
         scope for scope in scopes if os.path.realpath(client.place(scope, project, environ)) != os.path.realpath(path)
@@ -430,6 +445,8 @@ def _elsewhere(client: HookClient, path: str, project: str, environ: Mapping[str
 
 
 def _path_file(environ: Mapping[str, str]) -> str:
-    """Return the file in which a copy of the plugin finds the package: two lines, interpreter and folder."""
+    """Return the file from which a copy of the plugin learns where the package is. Its two lines are interpreter and
+    folder.
+    """
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "agent-harness", "hooks-path")

@@ -1,4 +1,4 @@
-"""Texts for agents and users in hook answers: short, one fact per line, with the next command."""
+"""Texts for agents and users in hook answers. They are short, with one fact per line, and name the next command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REASON = 2000
 
 
 def cut(text: str, length: int) -> str:
-    """Return a text, cut to ``length`` characters."""
+    """Return a text, shortened to at most ``length`` characters."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -34,12 +34,12 @@ def status_line(state: State, next_task: Task | None) -> str:
 
 
 def stats_line(state: State) -> str:
-    """Return the statistics of a task list for a STATS line."""
+    """Return the statistics of a task list, in the form that a STATS line of the log contains."""
     return " ".join(f"{name}={value}" for name, value in selection.stats(state).items())
 
 
 def damaged(error: StateDamaged, *, backup: bool) -> str:
-    """Return a message about a damaged state, with the remedy."""
+    """Return a message that the state is damaged, with the remedy."""
     way = (
         "harness-tasks.json.bak is whole: run `harness task recover` to restore it; do not write the file by hand."
         if backup
@@ -58,7 +58,7 @@ def halted(state: State) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Return a text as one quoted word of a shell command."""
+    """Return a text, quoted as one word of a shell command."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     if plain.isascii() and plain.isalnum() and not text.startswith("-"):
         return text

@@ -1,4 +1,4 @@
-"""Paths of client settings that may contain hooks, and a fast test for the harness's hooks in these files.
+"""Paths of client settings that may contain hooks, and a fast test whether these files contain the harness's hooks.
 
 Only the standard library is imported, and nothing is parsed.
 """
@@ -21,8 +21,8 @@ MOST_BYTES = 1 << 20
 
 
 def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Claude Code's settings. Project hooks go into the local file, because they contain local
-    paths.
+    """Return the path of Claude Code's settings. Project hooks go into the local settings file, because they contain
+    paths of this machine.
     """
     if scope == "project":
         return os.path.join(project, ".claude", "settings.local.json")
@@ -31,15 +31,15 @@ def of_claude_code(scope: Scope, project: str, environ: Mapping[str, str]) -> st
 
 
 def of_codex(scope: Scope, project: str, environ: Mapping[str, str]) -> str:
-    """Return the path of Codex's ``hooks.json``, which contains only hooks. They run only after the user has trusted
-    them.
+    """Return the path of Codex's ``hooks.json``, which contains only hooks. Codex runs a hook only after the user has
+    trusted the hook.
     """
     home = environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
     return os.path.join(os.path.join(project, ".codex") if scope == "project" else home, "hooks.json")
 
 
 def any_named(project: str, environ: Mapping[str, str]) -> bool:
-    """Return True if client settings of the user or this project mention the harness's hooks or plugin."""
+    """Return True if a settings file of the user or of this project mentions the harness's hooks or plugin."""
     scopes: tuple[Scope, ...] = ("user", "project")
     paths = [place(scope, project, environ) for place in (of_claude_code, of_codex) for scope in scopes]
     return any(map(_is_named_in, [*paths, os.path.join(project, ".claude", "settings.json")]))

@@ -1,4 +1,4 @@
-"""SessionStart hook: text for the agent at the start of a session, after ``/clear`` and after a compaction.
+"""SessionStart hook. It gives the agent a text at the start of a session, after ``/clear`` and after a compaction.
 
 Source: ``tasklist.md`` 4.
 """
@@ -23,16 +23,16 @@ __all__ = ["decide", "decide_damaged"]
 WHOLE = 8000
 LAST_LOG = 220
 NAMED = 5
-"""Maximum number of listed interrupted tasks and findings."""
+"""Maximum number of interrupted tasks, and of findings, that are listed."""
 
 
 def decide_damaged(error: StateDamaged, *, backup: bool) -> Decision:
-    """Return the text for the agent if the task list's state cannot be read."""
+    """Return the text that the agent gets if the task list's state cannot be read."""
     return context(f"HARNESS: {messages.damaged(error, backup=backup)}", "session")
 
 
 def decide(state: State, *, last_log: str | None, other: Mapping[str, Any] | None) -> Decision:
-    """Return the text for the agent if the state is readable: the progress and the first step.
+    """Return the text that the agent gets if the state is readable: the progress and the first step.
 
     ``other`` is the lease of another running session.
     """
@@ -69,7 +69,7 @@ def _interrupted(state: State) -> list[str]:
 
 
 def _waiting(state: State) -> list[str]:
-    """Return the reason why no task can be started, as a list; empty if there is none."""
+    """Return, in a list, the reason why no task can be started; an empty list if a task can be started."""
     if state.halt is not None:
         return [messages.halted(state)]
     if state.sessions_used_up:
@@ -78,7 +78,7 @@ def _waiting(state: State) -> list[str]:
 
 
 def _other_session(other: Mapping[str, Any] | None) -> list[str]:
-    """Return a line about another running session, as a list; empty if there is none."""
+    """Return, in a list, a line about another running session; an empty list if there is no other session."""
     if other is None:
         return []
     owner, since, ends = (_shown(other.get(name)) for name in ("owner", "started_at", "expires_at"))

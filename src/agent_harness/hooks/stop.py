@@ -1,4 +1,5 @@
-"""Rules for the end of a turn: may an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) stop?
+"""Rules for whether an agent (Stop), its subagent (SubagentStop) or a teammate (TeammateIdle) may stop at the end of a
+turn.
 
 The first matching row decides. Source: ``tasklist.md`` 5.1, 5.2, 6.1, 6.4, 6.5.
 """
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StopFacts:
-    """Facts for the stop rules besides the task list's state. The functions are called only if a rule needs their
+    """Facts that the stop rules need besides the task list's state. A function is called only if a rule needs its
     result.
     """
 
@@ -42,8 +43,9 @@ class StopFacts:
 
 
 def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: bool) -> Decision:
-    """Return the decision if the task list's state is unreadable: once per session for the agent, afterwards for the
-    user.
+    """Return the decision if the task list's state is unreadable.
+
+    The agent gets the message once per session; afterwards the user gets it.
     """
     text = messages.damaged(error, backup=backup)
     if told or event.flag("stop_hook_active") is True:
@@ -52,7 +54,7 @@ def decide_damaged(event: Event, error: StateDamaged, *, backup: bool, told: boo
 
 
 def decide(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the stop decision if the task list's state is readable."""
+    """Return the decision whether the agent may stop. The task list's state must be readable."""
     if waits := _limits(state, facts):
         return waits
     if event.text("permission_mode") == "plan":  # row 7: the agent cannot act, or is woken by itself
@@ -61,8 +63,9 @@ def decide(event: Event, state: State, facts: StopFacts) -> Decision:
 
 
 def _limits(state: State, facts: StopFacts) -> Decision | None:
-    """Return the decision of stop rules 4 to 6 (the whole list waits, even with open tasks); ``None`` if none
-    applies.
+    """Return the decision of stop rules 4 to 6; ``None`` if none of these rules applies.
+
+    These rules apply when the whole list waits, even if tasks are open.
     """
     if state.halt is not None:
         return allow("halt", messages.halted(state))
@@ -84,7 +87,7 @@ def _limit(state: State, facts: StopFacts, why: str, message: str) -> Decision:
 
 
 def _work(event: Event, state: State, facts: StopFacts) -> Decision:
-    """Return the decision of stop rules 8 to 10: the remaining work of this worker decides, within the limit on
+    """Return the decision of stop rules 8 to 10. This worker's remaining work decides, within the limit on blocked
     stops.
     """
     mine = next((task for task in selection.in_progress(state) if is_mine(task, state, event.worker, facts.now)), None)
@@ -114,7 +117,7 @@ def _nothing_to_do(state: State) -> Decision:
 
 
 def is_mine(task: Task, state: State, worker: str, now: datetime) -> bool:
-    """Return True if a task in progress keeps this worker from stopping: its own, an unowned or an expired task."""
+    """Return True if a task in progress keeps this worker from stopping. Such a task is its own, unowned or expired."""
     if not state.config.concurrent or not worker or task.claimed_by in (None, worker):
         return True
     from agent_harness.protocols.tasklist.claims import leases
@@ -171,12 +174,17 @@ Set HARNESS_WORKER_ID to the id that you claim under; if you claimed nothing, st
 
 
 def subagent_goes_free(event: Event) -> bool:
-    """Return True if a subagent may stop in any state: its stop was blocked once, or the client runs it for itself."""
+    """Return True if a subagent may stop in any state: one of its stops was already blocked, or the client runs it for
+    itself.
+    """
     return event.flag("stop_hook_active") is True or event.payload.get("agent_type") == ""
 
 
 def decide_subagent(event: Event, state: State) -> Decision:
-    """Return the decision for a subagent if the task list's state is readable. Pending tasks never keep a subagent."""
+    """Return the decision whether a subagent may stop. The task list's state must be readable.
+
+    Pending tasks never keep a subagent working.
+    """
     under_way = selection.in_progress(state)
     identities = event.identities("agent_id", "teammate_name")
     if not under_way:
@@ -202,9 +210,9 @@ def _finish(task: Task) -> str:
 
 
 def decide_teammate(event: Event, state: State, count: Callable[[], Count]) -> Decision:
-    """Return the decision for a teammate if the task list's state is readable.
+    """Return the decision whether a teammate may stop. The task list's state must be readable.
 
-    ``count`` counts the call if the teammate would be kept from stopping.
+    ``count`` is called to count this hook call if the teammate would be kept from stopping.
     """
     if state.halt is not None or state.sessions_used_up:
         return allow("halt" if state.halt is not None else "max_sessions")

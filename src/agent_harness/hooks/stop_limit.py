@@ -1,8 +1,8 @@
-"""Limit on blocked stops of a session without progress, counted in ``.harness/stops.json``.
+"""Limit on blocked stops of a session without progress. The blocked stops are counted in ``.harness/stops.json``.
 
-Every reset of the count uses up something finite: attempts, completions, or 50 checkpoints per attempt. So the blocks
-of a session are at most the limit times (the sum of these plus one), and never more than 1000. Source: ``tasklist.md``
-6.3.
+Every reset of the count uses up something finite: attempts, completions, or 50 checkpoints per attempt. So the number
+of blocked stops in a session is at most the limit times (the sum of these plus one), and never more than 1000. Source:
+``tasklist.md`` 6.3.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["HARD_LIMIT", "LIMIT", "TEAMMATE_LIMIT", "Call", "Count", "Stops", "counted", "limit_from"]
 
 LIMIT = 7
-"""Default limit on blocked stops: one less than Claude Code's, so the harness's message appears, not the client's
-warning.
+"""Default limit on blocked stops. It is one less than Claude Code's limit, so that the harness's message appears
+first.
 """
 
 TEAMMATE_LIMIT = 8
 HARD_LIMIT = 1000
-"""Limit on all blocked stops of one session, whatever its progress."""
+"""Limit on all blocked stops of one session, even if the session makes progress."""
 
 SAME_CALL_SECONDS = 2.0
 KEPT_SESSIONS = 200
@@ -37,7 +37,9 @@ MAX_BYTES = 1 << 20
 
 
 class Call:
-    """One counted hook call. ``new_turn``: the user, or the program that runs the client, has sent a message since."""
+    """One hook call that is counted. ``new_turn`` is True if the user, or the program that runs the client, sent a
+    message.
+    """
 
     __slots__ = ("at", "message", "new_turn", "signature", "started_at")
 
@@ -50,7 +52,7 @@ class Call:
 
 
 class Count:
-    """Count of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the count is on disk."""
+    """Number of blocked stops of a session. ``reached``: let the agent stop. ``recorded``: the number is on disk."""
 
     __slots__ = ("blocks", "limit", "reached", "recorded")
 
@@ -62,7 +64,9 @@ class Count:
 
 
 def limit_from(environ: Mapping[str, str]) -> int:
-    """Return ``HARNESS_MAX_BLOCKS``, limited to 3 to 50; 7 if the variable is missing or not a number."""
+    """Return the value of ``HARNESS_MAX_BLOCKS``, but at least 3 and at most 50. Return 7 if it is missing or not a
+    number.
+    """
     try:
         return min(50, max(3, int(environ.get("HARNESS_MAX_BLOCKS", ""))))
     except ValueError:
@@ -70,10 +74,10 @@ def limit_from(environ: Mapping[str, str]) -> int:
 
 
 def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str, Any], Count]:
-    """Return the entry of a session after this call, and its count. No side effects.
+    """Return the entry of a session after this call, and its count. The function has no side effects.
 
-    Only a call that may still block is counted. So a released session stays released until it makes progress or a new
-    turn begins.
+    Only a call that may still block is counted. So a session that was allowed to stop stays allowed to stop until it
+    makes progress or a new turn begins.
     """
     blocks, total = _number(entry.get("blocks")), _number(entry.get("total"))
     moved = entry.get("signature") != call.signature
@@ -93,7 +97,7 @@ def counted(entry: Mapping[str, Any], call: Call, limit: int) -> tuple[dict[str,
 
 
 def _is_same_call(entry: Mapping[str, Any], call: Call) -> bool:
-    """Return True if a hook that is registered twice was called twice for one stop.
+    """Return True if one stop has led to two calls, because the same hook is registered twice.
 
     The two calls then run concurrently; the next stop can come only after the answer to this stop.
     """
@@ -112,7 +116,8 @@ def _number(value: object) -> int:
 
 
 def process_start() -> float | None:
-    """Return the latest possible start time of this process as a Unix timestamp in seconds; ``None`` if unknown.
+    """Return the latest time at which this process can have started, as a Unix timestamp in seconds; ``None`` if
+    unknown.
 
     The system counts whole hundredths of a second, so one more is added.
     """
@@ -126,7 +131,9 @@ def process_start() -> float | None:
 
 
 class Stops:
-    """Stored counts of all sessions. Reading never fails; ``write`` returns True on success."""
+    """Counts of blocked stops that are stored for all sessions. Reading never fails; ``write`` returns True on
+    success.
+    """
 
     __slots__ = ("_directory", "_path")
 
@@ -140,7 +147,9 @@ class Stops:
         return found if isinstance(found, dict) else {}
 
     def count(self, key: str, call: Call, limit: int) -> Count:
-        """Count one call of a session and store the count; if storing fails, the count is not ``recorded``."""
+        """Count one call of a session and store the count. If the count cannot be stored, it is not marked as
+        ``recorded``.
+        """
         after, count = counted(self.entry(key), call, limit)
         count.recorded = self.write(key, after)
         return count
@@ -159,7 +168,7 @@ class Stops:
         return True
 
     def forget(self, key: str) -> None:
-        """Reset the count of a session; the total number of its blocks stays."""
+        """Reset the count of blocked stops of a session. The total number of blocked stops stays."""
         entry = self.entry(key)
         if entry.get("blocks"):
             self.write(key, {**entry, "blocks": 0, "at": None})
@@ -177,7 +186,9 @@ class Stops:
         return dict(sessions) if isinstance(sessions, dict) else {}
 
     def _replace(self, content: bytes) -> None:
-        """Replace the file by a rename. A symbolic link at its path is replaced, not followed."""
+        """Replace the file that contains the counts by a rename. A symbolic link at its path is replaced, not
+        followed.
+        """
         if not os.path.isdir(self._directory):
             os.mkdir(self._directory)
         folder = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -206,14 +217,14 @@ def _unlink(name: str, folder: int) -> None:
 
 
 def _short(key: str) -> str:
-    """Return a session id in the form used as a key; long or non-ASCII ids become digests."""
+    """Return the form of a session id that is used as a key. A long or non-ASCII id becomes a digest."""
     if len(key) <= 120 and key.isascii():
         return key
     return f"{digest(key)}-{key[:40].encode('ascii', 'replace').decode()}"
 
 
 def digest(text: str) -> str:
-    """Return a cheap digest of the agent's last message."""
+    """Return a digest of the agent's last message that is fast to compute."""
     from binascii import crc32
 
     raw = text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,5 @@
-"""Claim and renew scripts: they read a payload and the environment, print exactly one JSON object, and exit with 0.
+"""Scripts ``claim`` and ``renew``. They read a payload and the environment, print exactly one JSON object, and exit
+with 0.
 
 The scripts need no marker file. Source: ``tasklist.md`` 7.3.
 """
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["answer", "call_and_exit"]
 
 _ALIVE: list[object] = []
-"""Objects kept alive until the process ends, because freeing them in Python would take longer."""
+"""Objects that are kept until the process ends, because freeing them in Python would take longer."""
 
 LEASE_SECONDS = 1800.0
 LOCK_TIMEOUT_SECONDS = 5.0
 
 
 class _Refusal(Exception):
-    """Refusal of a claim or renew call, in the words of the script's interface."""
+    """Refusal of a ``claim`` or ``renew`` call, worded as the script's interface requires."""
 
 
 def call_and_exit(name: str) -> NoReturn:
@@ -43,7 +44,7 @@ def call_and_exit(name: str) -> NoReturn:
 
 
 def answer(name: str, event: Event) -> JsonObject:
-    """Return the JSON answer to one call; a failure is reported in ``error``."""
+    """Return the JSON answer to one call. If the call fails, ``error`` in the answer describes the failure."""
     done = f"{name}ed"
     warnings: list[str] = []
     try:
@@ -120,7 +121,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _seconds(event: Event, name: str, default: float, warnings: list[str]) -> float:
-    """Return a positive number of seconds from the environment; for anything else the default, with a warning."""
+    """Return a positive number of seconds from the environment. For any other value, print a warning and return the
+    default.
+    """
     given = event.environ.get(name)
     if not given:
         return default

@@ -33,7 +33,7 @@ def now() -> datetime:
 
 
 def moment(seconds: float) -> datetime:
-    """Return a Unix timestamp, in seconds, as an aware datetime in UTC."""
+    """Convert a Unix timestamp in seconds to an aware datetime in UTC, and return the datetime."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -52,8 +52,9 @@ def local(at: datetime) -> str:
 
 
 def parse(text: object) -> datetime | None:
-    """Return the UTC datetime of an ISO 8601 text; ``None`` for anything else. A text without an offset is taken as
-    UTC.
+    """Return the UTC datetime that an ISO 8601 text states; ``None`` if the text is anything else.
+
+    A text without an offset is taken as UTC.
     """
     if not isinstance(text, str):
         return None

@@ -6,7 +6,7 @@ __all__ = ["blake2b", "sha256"]
 
 
 def blake2b(content: bytes, size: int) -> str:
-    """Return the BLAKE2b digest of ``content`` in hexadecimal; ``size`` is its length in bytes."""
+    """Return the BLAKE2b digest of ``content`` in hexadecimal. ``size`` is the length of the digest in bytes."""
     try:
         from _blake2 import blake2b as make
     except ImportError:  # another interpreter

@@ -34,7 +34,7 @@ Row = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """One kind of failure: whether a retry can help, the next step, and who takes that step."""
+    """Kind of failure, which states whether a retry can help, what the next step is, and who takes this step."""
 
     name: str
     retryable: bool
@@ -95,7 +95,7 @@ MONEY: tuple[str, ...] = (
     r"\bpayment[ _](?:is )?required\b",
     rf"{_STATUS}402\b",
 )
-"""Patterns of messages about an account without credit. Waiting does not help: the user must act."""
+"""Patterns of messages about an account without credit. Waiting does not help: the user must add credit."""
 
 _LIMIT = re.compile(r"\b(?:limits?|usage|quota)\b", re.IGNORECASE)
 _USED_UP = re.compile(r"\b(?:reached|hit|exceeded|exhausted|used up|out of)\b", re.IGNORECASE)
@@ -216,7 +216,7 @@ PATTERNS: tuple[Row, ...] = (
         ),
     ),
 )
-"""Patterns of all categories, in order: the first row that matches decides.
+"""Patterns of all categories, in order. The first row that matches a text decides its category.
 
 For example, a failing test that only mentions a refusal is classified as a failing test.
 """
@@ -230,15 +230,17 @@ def category(name: str) -> Category:
 
 
 def classify(text: str, *, otherwise: str = "UNKNOWN") -> Category:
-    """Return the failure category that matches the last 64 KiB of ``text``; the category ``otherwise`` if none
-    matches.
+    """Return the failure category that matches the last 64 KiB of ``text``. If no category matches, return
+    ``otherwise``.
     """
     found = first_match(text[-_LONGEST:], PATTERNS)
     return category(found[0] if found else otherwise)
 
 
 def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
-    """Return the name of the first row that matches ``text``, and the match position; ``None`` if no row matches."""
+    """Return the name of the first row that matches ``text``, and the position of the match; ``None`` if no row
+    matches.
+    """
     for name, pattern in _compiled(table):
         if found := pattern.search(text):
             return name, found.start()
@@ -246,7 +248,7 @@ def first_match(text: str, table: tuple[Row, ...]) -> tuple[str, int] | None:
 
 
 def names_limit(line: str, now: datetime) -> bool:
-    """Return True if a line reports an exhausted limit together with a readable end time.
+    """Return True if a line reports that a limit is exhausted and states a readable end time.
 
     The name of the limit does not matter, because each provider uses its own names.
     """
@@ -254,13 +256,15 @@ def names_limit(line: str, now: datetime) -> bool:
 
 
 def wants_money(line: str, now: datetime) -> bool:
-    """Return True if a line reports an account without credit. A line with an end time is a rate limit instead."""
+    """Return True if a line reports an account without credit. A line that also states an end time reports a rate
+    limit.
+    """
     return first_match(line, (("money", MONEY),)) is not None and retry.find_wait(line, now) is None
 
 
 def rows(names: Mapping[str, str]) -> tuple[Row, ...]:
-    """Return the pattern rows of the categories in ``names``, in table order, each under its new name from
-    ``names``.
+    """Return the pattern rows of the categories in ``names``, in table order. Each row gets the new name that ``names``
+    gives.
     """
     return tuple((names[name], patterns) for name, patterns in PATTERNS if name in names)
 

@@ -1,10 +1,10 @@
-"""State files that survive a crash: read whole, replaced whole, with a backup of the previous state in the same folder.
+"""State files that survive a crash. A file is read whole and replaced whole, and has a backup in the same folder.
 
 A reader needs no lock: it sees either the old file or the new file. A killed process leaves at most a temporary file,
 which ``sweep`` removes. Source: ``tasklist.md`` 8.
 
-A lock excludes only programs that take the lock, not an editor or a script. So ``change`` compares the file with its
-state at reading, right before the new file replaces it. If someone edited the file meanwhile, the change starts again
+A lock excludes only programs that take the lock, not an editor or a script. So right before ``change`` replaces a file,
+it compares the file with the state in which it was read. If someone edited the file meanwhile, the change starts again
 from the edited version. Source: ``tasklist.md`` 10.2, ``longtask.md`` 15.
 """
 
@@ -60,7 +60,7 @@ __all__ = [
 
 
 MAX_BYTES = 64 << 20
-"""Largest state file that is read, in bytes."""
+"""Maximum size in bytes of a state file. A larger file is not read."""
 
 _NO_FOLDER_SYNC = (errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP)
 _HINTS = {
@@ -96,8 +96,8 @@ def read_bytes(path: AnyPath) -> bytes:
 def read_json(path: AnyPath, *, exact: bool = True) -> dict[str, Any]:
     """Return the JSON object in a file. By default, numbers keep their original spelling.
 
-    ``exact=False`` is for callers that only read (``jsontext.loads``). Raise ``StateDamaged`` if the content is not a
-    JSON object, and otherwise the errors of ``read_bytes``.
+    ``exact=False`` is for callers that do not write the object back (``jsontext.loads``). Raise ``StateDamaged`` if the
+    content is not a JSON object, and otherwise the errors of ``read_bytes``.
     """
     content = read_bytes(path)
     try:
@@ -142,10 +142,10 @@ def replace(
 ) -> None:
     """Replace the content of a file atomically and durably.
 
-    The target of a symbolic link is written. Without ``follow`` the file replaces the link instead: required if
-    somebody else may have put a link there. Mode and owner stay, unless ``mode`` is given. ``before`` is called right
-    before the change becomes visible; if ``before`` raises, the old content stays. Raise ``Refused`` if the file cannot
-    be written. No temporary file is left behind.
+    If the path is a symbolic link, the link's target is written. Without ``follow``, the file replaces the link
+    instead: this is required if somebody else may have put a link there. Mode and owner stay, unless ``mode`` is given.
+    ``before`` is called right before the change becomes visible; if ``before`` raises, the old content stays. Raise
+    ``Refused`` if the file cannot be written. No temporary file is left behind.
     """
     target = os.path.realpath(path) if follow else _itself(path)
     temporary = temporary_name(target)
@@ -172,8 +172,9 @@ def write_json(
     before: Callable[[], object] | None = None,
     follow: bool = True,
 ) -> None:
-    """Replace a state file with a JSON object. ``backup`` first copies the old content, unless damaged, to
-    ``<path>.bak``.
+    """Replace the content of a state file with a JSON object.
+
+    With ``backup``, first copy the old content to ``<path>.bak``, unless the old content is damaged.
     """
     try:
         content = dumps(value).encode()
@@ -187,8 +188,8 @@ def write_json(
 def restore(path: AnyPath) -> str | None:
     """Replace a damaged state file with its valid backup ``<path>.bak``, and keep the damaged file under a new name.
 
-    Return the new name; ``None`` if the damaged file was missing. Without a valid backup, raise ``StateDamaged`` and
-    change nothing.
+    Return the new name of the damaged file; ``None`` if it was missing. Without a valid backup, raise ``StateDamaged``
+    and change nothing.
     """
     backup = f"{os.fspath(path)}.bak"
     try:
@@ -205,7 +206,8 @@ def restore(path: AnyPath) -> str | None:
 def sweep(path: AnyPath) -> int:
     """Remove temporary files that killed processes left behind for this file or its backup; return their number.
 
-    If a killed process left the file and its backup as hard links to one file, separate them. Call under the lock.
+    If a killed process left the file and its backup as hard links to one file, make them separate files. The caller
+    must hold the lock.
     """
     _part(os.path.realpath(path), f"{os.fspath(path)}.bak")
     folder, name = os.path.split(os.path.realpath(path))
@@ -221,7 +223,7 @@ def sweep(path: AnyPath) -> int:
 
 
 def _part(target: str, backup: str) -> None:
-    """Replace two hard links to one file by two files, so that an edit in place of one does not change the other."""
+    """Replace two hard links to one file by two files, so that editing one in place does not change the other."""
     try:
         is_one = os.path.samestat(os.stat(target), os.lstat(backup))
     except OSError:
@@ -249,7 +251,7 @@ def own_place(path: str, root: str) -> None:
 
 
 def drop_links(path: str, root: str) -> None:
-    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``; create nothing."""
+    """Remove each symbolic link at ``path`` and on the way from ``root`` to ``path``. Nothing is created."""
     for each in (*folders_between(root, path), path):
         if os.path.islink(each):
             os.unlink(each)
@@ -262,7 +264,7 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 def free_name(wanted: str) -> str:
-    """Return the path ``wanted``, with a number appended if that path already exists."""
+    """Return the path ``wanted``; if that path already exists, append a number that makes it unique."""
     found, number = wanted, 1
     while os.path.lexists(found):
         number += 1
@@ -309,7 +311,7 @@ def digest(path: AnyPath) -> str | None:
 def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
     """Open a regular file and return its descriptor.
 
-    Raise ``StateDamaged`` for a pipe or a folder, and otherwise the errors of ``os.open``.
+    Raise ``StateDamaged`` if the path is a pipe or a folder, and otherwise the errors of ``os.open``.
     """
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -319,7 +321,7 @@ def open_regular(path: AnyPath, flags: int, mode: int = 0o666) -> int:
 
 
 def refusal(path: AnyPath, done: str, error: OSError) -> Refused:
-    """Return a ``Refused`` error for an operating system error on a file; ``done`` is the failed action, such as
+    """Return a ``Refused`` error for an operating system error on a file. ``done`` describes what failed, such as
     ``written``.
     """
     reason = error.strerror or str(error)
@@ -378,7 +380,7 @@ def _itself(path: AnyPath) -> str:
 
 
 def _permissions(target: str, mode: int | None, look: Callable[[str], os.stat_result]) -> tuple[int | None, int, int]:
-    """Return mode, user and group for the new file; -1 leaves the user or group unchanged."""
+    """Return the mode, user and group that the new file must get. The value -1 leaves the user or group unchanged."""
     try:
         old = look(target)
     except FileNotFoundError:
@@ -434,8 +436,8 @@ _TRIES = 20
 
 
 class EditedMeanwhile(Exception):
-    """Raised if somebody wrote a state file without the lock, or created a file with a needed name, after the file was
-    read.
+    """Error: after a state file was read, somebody wrote it without the lock, or created a file with a name that is
+    needed.
     """
 
 
@@ -447,11 +449,12 @@ def change(
     write: Callable[[C, Callable[[], None]], object],
     hint: str,
 ) -> T:
-    """Run ``read``, ``act`` and ``write``, and return the result of ``act``. Call under the lock.
+    """Run ``read``, ``act`` and ``write`` in this order, and return the result of ``act``. The caller must hold the
+    lock.
 
     ``write`` calls its second argument right before the change becomes visible. This call raises ``EditedMeanwhile`` if
     the file changed after it was read. Then all three functions run again, so ``read`` and ``act`` must have no other
-    effect. Any other exception discards the change. Raise ``Busy`` as in ``repeated``.
+    effect. Any other exception discards the change. Raise ``Busy`` as ``repeated`` does.
     """
 
     def attempt() -> T:
@@ -470,8 +473,9 @@ def change(
 
 
 def repeated(attempt: Callable[[], T], path: str, *, after: type[Exception], hint: str) -> T:
-    """Return the result of ``attempt``. If ``attempt`` raises ``after``, call it again; raise ``Busy`` after 20
-    tries.
+    """Call ``attempt`` and return its result. Whenever it raises the exception ``after``, call it again.
+
+    Raise ``Busy`` after 20 tries.
     """
     for _ in range(_TRIES):
         try:

@@ -1,4 +1,4 @@
-"""Dependency graph of items: ready, blocked and missing items, cycles, and a possible order.
+"""Dependency graph of items. It shows which items are ready, blocked or missing, all cycles, and a possible order.
 
 ``work`` maps each item to the items that it depends on. The run time is linear in items and dependencies (for
 ``cycles``, also in the length of the result), and no function recurses, so a chain of 100,000 items is possible. A
@@ -18,19 +18,19 @@ __all__ = ["blocked", "cycles", "dependents", "missing", "order", "ready"]
 
 
 def ready(work: Mapping[K, Iterable[K]], done: Container[K]) -> list[K]:
-    """Return the items that are not done and whose dependencies are all done, in the order of ``work``."""
+    """Return the items that are not done but whose dependencies are all done, in the order of ``work``."""
     return [item for item, needs in work.items() if item not in done and all(need in done for need in needs)]
 
 
 def missing(work: Mapping[K, Iterable[K]]) -> list[tuple[K, K]]:
-    """Return each pair of an item and a dependency that is not in ``work``."""
+    """Return each pair of an item and one of its dependencies that is not in ``work``."""
     return [(item, need) for item, needs in work.items() for need in needs if need not in work]
 
 
 def blocked(work: Mapping[K, Iterable[K]], failed: Container[K]) -> dict[K, K]:
     """Return the items that directly or indirectly depend on a failed item, each with the nearest failed item.
 
-    Leave done items out of ``work``: a done item no longer needs its dependencies.
+    Leave done items out of ``work``, because a done item no longer needs its dependencies.
     """
     users = _users(work)
     front = [item for item in users if item in failed]
@@ -57,8 +57,8 @@ def dependents(work: Mapping[K, Iterable[K]], of: K) -> list[K]:
 
 
 def order(work: Mapping[K, Iterable[K]]) -> list[K]:
-    """Return all items, each after its dependencies, otherwise in the order of ``work``. Cycles are cut at their last
-    link.
+    """Return all items, each after its dependencies, and otherwise in the order of ``work``. Each cycle is cut at its
+    last dependency.
     """
     placed: list[K] = []
     seen: set[K] = set()
@@ -80,7 +80,7 @@ def order(work: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def cycles(work: Mapping[K, Iterable[K]]) -> list[list[K]]:
-    """Return dependency paths that start and end at the same item and together contain every item of every cycle.
+    """Return dependency paths that start and end at the same item. Together they contain every item of every cycle.
 
     The paths follow the order of ``work``. No path visits an item twice.
     """
@@ -110,7 +110,9 @@ def _users(work: Mapping[K, Iterable[K]]) -> dict[K, list[K]]:
 
 
 def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Iterator[list[K]]:
-    """Yield each set of items that all depend on one another (Kosaraju's algorithm), in the order of ``work``."""
+    """Yield each set of items in which every item depends on every other (Kosaraju's algorithm), in the order of
+    ``work``.
+    """
     knot_of: dict[K, K] = {}
     for first in reversed(order(work)):
         if first in knot_of:
@@ -129,7 +131,7 @@ def _knots(work: Mapping[K, Iterable[K]], users: Mapping[K, Iterable[K]]) -> Ite
 
 
 def _tree(root: K, links: Mapping[K, Iterable[K]], members: set[K]) -> dict[K, K]:
-    """Return the predecessor of each member, except the root, on a shortest path from the root along ``links``."""
+    """Return, for each member except the root, its predecessor on a shortest path from the root along ``links``."""
     before: dict[K, K] = {}
     front = [root]
     for item in front:

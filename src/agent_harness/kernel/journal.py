@@ -1,6 +1,6 @@
-"""Append-only logs of JSON records or text, with one line and one write per entry.
+"""Append-only logs of JSON records or text. Each entry is one line, written by one system call if possible.
 
-A line that was cut off by a crash stays; the next record starts on a new line. Readers skip lines that are not a
+If a crash cuts off a line, the line stays, and the next record starts on a new line. Readers skip lines that are not a
 record. Source: ``tasklist.md`` 10.4 and 13.1, ``longtask.md`` 15.
 """
 
@@ -33,8 +33,8 @@ _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -> None:
-    """Append a record to a log as one line; create the folder if missing. Raise ``Refused`` if the file cannot be
-    written.
+    """Append a record to a log as one line. If the log's folder is missing, create it. Raise ``Refused`` if writing
+    fails.
 
     With ``durable``, the record is on disk when the function returns.
     """
@@ -42,7 +42,7 @@ def append(path: AnyPath, record: Mapping[str, Any], *, durable: bool = False) -
 
 
 def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
-    """Append one line of text, with line breaks and control characters escaped.
+    """Append one line of text to a log. Line breaks and control characters in the text are escaped.
 
     The line, including its newline, is cut to ``limit_bytes``.
     """
@@ -53,17 +53,17 @@ def append_line(path: AnyPath, text: str, *, limit_bytes: int = 4096) -> None:
 
 
 def read(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, oldest first. A missing file has no records."""
+    """Yield the records of a log, oldest first. If the file is missing, yield nothing."""
     return _records(_lines(path))
 
 
 def tail(path: AnyPath, count: int) -> list[dict[str, Any]]:
-    """Return the last ``count`` records of a log, oldest first. The cost does not depend on the log's length."""
+    """Return the last ``count`` records of a log, oldest first. The run time does not depend on the log's length."""
     return _last(newest(path), count)
 
 
 def newest(path: AnyPath) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, newest first, each read on demand."""
+    """Yield the records of a log, newest first. Each record is read on demand."""
     return _records(_lines_backwards(path))
 
 
@@ -73,12 +73,12 @@ def tail_lines(path: AnyPath, count: int) -> list[str]:
 
 
 def backwards(path: AnyPath) -> Iterator[str]:
-    """Yield the lines of a file from last to first, each read on demand."""
+    """Yield the lines of a file from last to first. Each line is read on demand."""
     return (line.decode("utf-8", "replace") for line in _lines_backwards(path))
 
 
 class News:
-    """New records of a log since the last read."""
+    """Records that were added to a log since the last read."""
 
     __slots__ = ("anew", "damaged", "records")
 
@@ -103,8 +103,8 @@ class Follower:
         self._stamp: object = None
 
     def news(self) -> News:
-        """Return the log's records since the last call. Raise ``Refused`` or ``StateDamaged`` if the file cannot be
-        read.
+        """Return the records that were added to the log since the last call. Raise ``Refused`` or ``StateDamaged`` if
+        the file cannot be read.
         """
         stamp = stamp_of(self.path)
         if stamp == self._stamp:

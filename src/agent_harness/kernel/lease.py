@@ -1,7 +1,7 @@
-"""Leases: ownership with an end time, and rules for when the holder must stop and when another process may take over.
+"""Leases: ownership until an end time. Rules state when the holder must stop and when another process may take over.
 
-A grace period lies on either side of the end. If clocks differ by less than the grace period, two holders never rely on
-the same claim. Source: ``tasklist.md`` 10.2.
+A grace period precedes the end of a lease, and another follows the end. If clocks differ by less than the grace period,
+two holders never rely on the same lease. Source: ``tasklist.md`` 10.2.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Lease", "expired", "grace_seconds", "must_stop", "new_token", "renewed"]
 
 LONGEST_SECONDS = 31 * 86_400.0
-"""Longest allowed lease, in seconds."""
+"""Maximum length of a lease, in seconds."""
 
 
 class Lease:
-    """Lease of one holder on an item. The holder must call ``must_stop`` before relying on the lease."""
+    """Lease of an item by one holder. The holder must call ``must_stop`` before it relies on the lease."""
 
     __slots__ = ("claimed_at", "expires_at", "holder", "seconds", "token")
 
@@ -38,22 +38,22 @@ class Lease:
 
 
 def new_token() -> str:
-    """Return a new unique claim token of 32 hexadecimal digits."""
+    """Return a new unique token of 32 hexadecimal digits, for a process that takes an item."""
     return os.urandom(16).hex()
 
 
 def grace_seconds(lease: Lease) -> float:
-    """Return the tolerated clock difference for a lease: 2 % of its length, at least 30 s."""
+    """Return the clock difference that a lease tolerates, in seconds: 2 % of the lease's length, but at least 30 s."""
     return max(30.0, 0.02 * _length(lease.seconds))
 
 
 def expired(lease: Lease, now: datetime) -> bool:
-    """Return True if the grace period after the lease's end is over, so that another process may take the item."""
+    """Return True if the grace period after the lease's end is over. Another process may then take the item."""
     return now - timedelta(seconds=grace_seconds(lease)) >= lease.expires_at
 
 
 def must_stop(lease: Lease, now: datetime) -> bool:
-    """Return True if the holder may no longer rely on the lease, because the grace period before its end has begun.
+    """Return True if the holder must no longer rely on the lease, because the grace period before its end has begun.
 
     For a short lease, this grace period is at most a third of the lease.
     """

@@ -1,9 +1,10 @@
 """Lock on a root folder: a kernel lock on a file in the root, then a lock directory for shell scripts.
 
-Limits: ``/tmp`` belongs to one host and often to one container. So the lock directory excludes only processes there;
-the file in the root excludes all. On a disk without ``flock``, a directory inside the root replaces the file. There, a
-holder on another host is treated as dead 120 s after its last ``verify``. A process that was suspended for minutes may
-have lost the lock, so pass ``verify`` as ``before`` to every ``files.replace``. Source: ``tasklist.md`` 9.
+Limits: ``/tmp`` belongs to one host and often to one container. So the lock directory excludes only processes on this
+host or in this container, while the file in the root excludes all. On a disk without ``flock``, a directory inside the
+root replaces the file. On such a disk, a holder on another host is treated as dead 120 s after its last ``verify``. A
+process that was suspended for minutes may have lost the lock, so pass ``verify`` as ``before`` to every
+``files.replace``. Source: ``tasklist.md`` 9.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _NO_FLOCK = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 class LockFile:
-    """One lock file. After the lock is taken, ``previous`` is the holder that died with the lock, if any."""
+    """One lock file. After the lock is taken, ``previous`` is the holder that died while holding the lock, if any."""
 
     __slots__ = ("_descriptor", "path", "previous")
 
@@ -54,7 +55,7 @@ class LockFile:
         self._descriptor = -1
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``; if the lock is held, return its holder.
+        """Try to take the lock without waiting. Return ``None`` on success, and the holder if the lock is held.
 
         Raise ``OSError`` if the disk does not support ``flock``.
         """
@@ -80,14 +81,14 @@ class LockFile:
     def confirm(self) -> bool:
         """Return True if this process still has the lock.
 
-        If the lock file was deleted and no other file has its name, the lock file is created again.
+        If the lock file was deleted and no other file has its name, create the lock file again.
         """
         if self._descriptor < 0:
             return False
         return self._is_at_its_place(self._descriptor) or (not os.path.lexists(self.path) and self._make_again())
 
     def release(self) -> None:
-        """Release the lock; the empty lock file stays. Repeated calls are harmless."""
+        """Release the lock. The empty lock file stays. Repeated calls are harmless."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -112,7 +113,9 @@ class LockFile:
         return None
 
     def touch(self) -> float:
-        """Touch the lock file and return the file system's time, which all hosts share, in seconds since 1970."""
+        """Touch the lock file, and return the time of the file system in seconds since 1970. All hosts share this
+        time.
+        """
         descriptor = self._open()
         try:
             os.utime(descriptor)
@@ -178,11 +181,13 @@ def _named_in(descriptor: int) -> Owner | None:
 
 
 class LockLost(NotOwner):
-    """Error of a process that lost its lock, for example while suspended for minutes. Nothing was written."""
+    """Error of a process that lost its lock, for example while it was suspended for minutes. The process has written
+    nothing.
+    """
 
 
 class Lock:
-    """Context manager for a lock that excludes all other holders of the same root.
+    """Context manager for a lock on a root folder. Only one process holds the lock of a root at a time.
 
     ``file`` is the lock file, relative to the root. ``compatible`` also takes the lock directory in ``shared_folder``
     that shell scripts use.
@@ -208,12 +213,13 @@ class Lock:
 
     @property
     def previous(self) -> Owner | None:
-        """Previous holder, if it died with the lock; ``None`` if the lock was released properly."""
+        """Previous holder if it died while holding the lock; ``None`` if the lock was released properly."""
         return self._file.previous
 
     def acquire(self) -> None:
-        """Take the lock. Raise ``LockBusy`` with the holder after the timeout, or ``Refused`` if the lock can never be
-        taken.
+        """Take the lock. Raise ``LockBusy``, which names the holder, after the timeout.
+
+        Raise ``Refused`` if the lock can never be taken.
         """
         if self._held:
             raise RuntimeError("this lock is held already")
@@ -275,8 +281,9 @@ def directory_for(root: AnyPath, shared_folder: str = SHARED_FOLDER) -> str:
 
 
 def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
-    """Return the holder of the lock on a root, for messages; ``None`` if the lock is free or its holder cannot be
-    determined.
+    """Return the holder of the lock on a root folder, for use in messages.
+
+    Return ``None`` if the lock is free or its holder cannot be determined.
     """
     path = os.path.join(os.path.realpath(root), file)
     try:
@@ -288,12 +295,15 @@ def holder(root: AnyPath, file: str = LOCK_FILE) -> Owner | None:
 # ---- the kernel's lock on any open file or folder: one holder at a time, freed when it dies
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.02
-"""Shortest and longest pause between attempts to take a lock, because the kernel has no lock call with a timeout."""
+"""Shortest and longest pause between attempts to take a lock. Pauses are needed because the kernel's lock call has no
+timeout.
+"""
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a file descriptor and return True; return False if the lock is held. Raise ``OSError`` if ``flock`` is
-    unsupported.
+    """Lock a file descriptor and return True; return False if another process holds the lock.
+
+    Raise ``OSError`` if ``flock`` is unsupported.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -303,12 +313,13 @@ def try_lock(descriptor: int) -> bool:
 
 
 def await_lock(descriptor: int, timeout_seconds: float) -> bool:
-    """Lock a file descriptor, waiting at most ``timeout_seconds``; return True if the lock was taken."""
+    """Lock a file descriptor, and wait at most ``timeout_seconds`` for the lock. Return True if the lock was taken."""
     return await_free(lambda: None if try_lock(descriptor) else "", time.monotonic() + timeout_seconds) is None
 
 
 def await_free(try_take: Callable[[], str | None], deadline: float) -> str | None:
-    """Call ``try_take`` until it returns ``None``, then return ``None``; at ``deadline``, return the current holder.
+    """Call ``try_take`` repeatedly until it returns ``None``, then return ``None``. At ``deadline``, return the current
+    holder.
 
     ``deadline`` is a time of ``time.monotonic``.
     """

@@ -1,9 +1,9 @@
-"""Lock that is a directory: created by ``mkdir``, owned by the process recorded in the directory, removed after a
-rename.
+"""Lock in the form of a directory, which ``mkdir`` creates. A file in the directory names the owner.
 
-Shell scripts can use the lock, because ``mkdir`` is exclusive in every language; so can hosts that share a disk without
-``flock``. A harness process that inspects a lock directory first takes the kernel lock on ``file``, if there is one. So
-no two harness processes inspect the same directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
+A lock directory is renamed before it is removed. Shell scripts can use the lock, because ``mkdir`` is exclusive in
+every language. Hosts that share a disk without ``flock`` can use it too. A harness process that inspects a lock
+directory first takes the kernel lock on ``file``, if there is one. So no two harness processes inspect the same
+directory concurrently. Source: ``tasklist.md`` 9.1, 9.3.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["LockDirectory"]
 
 START_SECONDS = 2.0
-"""Time within which the creator of a lock directory must write its pid, in seconds."""
+"""Time in seconds within which the process that created a lock directory must write its pid into the directory."""
 
 FAR_HOLDER_SECONDS = 120.0
-"""Time after its last sign of life for which a holder on another host is treated as alive, in seconds."""
+"""Time in seconds for which a holder on another host is treated as alive after its last sign of life."""
 
 _PID, _OWNER = "pid", "owner.json"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +37,7 @@ _SNATCHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EEXIST)
 
 
 class LockDirectory:
-    """One lock directory. ``now`` returns the time of its file system, in seconds since 1970."""
+    """One lock directory. ``now`` returns the time of the directory's file system, in seconds since 1970."""
 
     __slots__ = ("_made", "_now", "path")
 
@@ -47,7 +47,7 @@ class LockDirectory:
         self._made: tuple[int, int] | None = None
 
     def try_take(self) -> str | None:
-        """Take the lock and return ``None``; if the lock is held, return its holder.
+        """Try to take the lock without waiting. Return ``None`` on success, and the holder if the lock is held.
 
         Raise ``Refused`` if the lock directory belongs to another user.
         """
@@ -69,8 +69,8 @@ class LockDirectory:
         return None if self._make() else "a process that was faster"
 
     def confirm(self) -> bool:
-        """Return True if this process still owns the lock directory; if so, touch it as a sign of life for other
-        hosts.
+        """Return True if this process still owns the lock directory. If so, touch the directory as a sign of life for
+        other hosts.
         """
         if self._own() is None:
             return False
@@ -81,7 +81,8 @@ class LockDirectory:
         return True
 
     def release(self) -> None:
-        """Remove the lock directory if this process still owns it. If removal fails, the lock becomes stale.
+        """Remove the lock directory if this process still owns it. If the removal fails, the directory stays as a stale
+        lock.
 
         Repeated calls are harmless.
         """
@@ -102,7 +103,7 @@ class LockDirectory:
         return seen if seen and seen.inode == self._made and seen.pid == os.getpid() else None
 
     def _make(self) -> bool:
-        """Create the lock directory; return True if this process owns it. Another process may take a half-made
+        """Create the lock directory and return True if this process owns it. Another process may take an incomplete
         directory.
         """
         try:
@@ -138,7 +139,7 @@ class LockDirectory:
 
 
 class _Seen:
-    """State of a lock directory, or of another file with its name, at one moment."""
+    """State at one moment of a lock directory, or of another file with the directory's name."""
 
     __slots__ = ("inode", "is_folder", "mtime_ns", "owner", "pid", "uid")
 
@@ -155,7 +156,7 @@ class _Seen:
     def holder(self, now: float) -> str | None:
         """Return the holder of the lock directory; ``None`` if the lock is stale.
 
-        A time stamp in the future is treated like one in the past.
+        A time stamp in the future is treated like a time stamp in the past.
         """
         if not self.is_folder:
             return None
@@ -169,8 +170,8 @@ class _Seen:
         return "a process that is just starting" if age < START_SECONDS else None
 
     def is_same_as(self, status: os.stat_result) -> bool:
-        """Return True if ``status`` describes the same, unchanged entry. Inode numbers are reused, so times are
-        compared too.
+        """Return True if ``status`` describes the same, unchanged entry. Times are compared too, because inode numbers
+        are reused.
         """
         return self.inode == (status.st_dev, status.st_ino) and self.mtime_ns == status.st_mtime_ns
 
@@ -193,7 +194,7 @@ def _look(path: str) -> _Seen | None:
 
 
 def _remove(path: str, seen: _Seen) -> None:
-    """Remove exactly the entry that was inspected. The entry is renamed first, so a new one at its path is not
+    """Remove only the entry that was inspected. The entry is renamed first, so that a newer entry at its path is not
     removed.
     """
     aside = f"{path}.stale.{os.getpid()}.{os.urandom(6).hex()}"

@@ -31,13 +31,13 @@ __all__ = [
 _PROC = "/proc"
 _PLACES = ("HARNESS_PROJECT_DIR", "HARNESS_STATE_ROOT")  # the agent's folder
 HOME_REPOSITORY = "HARNESS_HOME_REPOSITORY"
-"""Environment variable with the project path, for an agent in a workspace of a parallel run."""
+"""Environment variable that contains the project's path. It is set for an agent in a workspace of a parallel run."""
 _MOST_ANCESTORS = 64
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the Linux kernel
 
 
 class Owner:
-    """Identity of one process, different from every other process of any boot and any host."""
+    """Identity of one process. It differs from that of every other process, also of other boots and hosts."""
 
     __slots__ = ("boot_id", "host", "pid", "start_time", "uid")
 
@@ -95,7 +95,9 @@ def current() -> Owner:
 
 
 def of(pid: int) -> Owner | None:
-    """Return the identity of the process that currently has this pid; ``None`` if there is none, or only a zombie."""
+    """Return the identity of the process that has this pid now; ``None`` if there is no such process, or only a
+    zombie.
+    """
     if not exists(pid):
         return None
     start_time, uid = _look(pid)
@@ -103,7 +105,7 @@ def of(pid: int) -> Owner | None:
 
 
 def exists(pid: int) -> bool:
-    """Return True if a process with this pid is running, including another user's process but not a zombie."""
+    """Return True if a process with this pid is running. Processes of other users count, but zombies do not."""
     if not 0 < pid < 1 << 31:
         return False
     try:
@@ -153,10 +155,10 @@ def processes_tagged(name: str, value: str) -> list[int]:
 
 
 def refuse_agents(root: str | os.PathLike[str] | None, command: str) -> None:
-    """Raise ``Refused`` if this process was started, directly or indirectly, by a harness agent that works on ``root``.
+    """Raise ``Refused`` if a harness agent that works on ``root`` started this process, directly or indirectly.
 
-    If ``root`` is None, refuse agents of any project. Commands that are reserved for the user call this function. An
-    agent that hides the parents of its processes is not detected.
+    If ``root`` is None, agents of any project are refused. Commands that are reserved for the user call this function.
+    An agent that hides the parents of its processes is not detected.
     """
     place = os.path.realpath(root) if root is not None else None
     for each in environments():
@@ -184,7 +186,7 @@ def _environment(pid: str) -> bytes:
 
 
 def _look(pid: int) -> tuple[str, int]:
-    """Return the start time and user of a process; an empty text and this user if the process hides them."""
+    """Return the start time and user of a process. If the process hides them, return an empty text and this user."""
     fields = _stat_fields(pid)
     if fields is None:
         return _look_elsewhere(pid)
@@ -208,7 +210,7 @@ def parent_of(pid: int) -> int | None:
 def environments() -> Iterator[Mapping[str, str]]:
     """Yield the environment of this process, then the readable initial environments of its ancestors.
 
-    These identify the program that started a command, even if the command removed its own variables.
+    These environments identify the program that started a command, even if the command removed its own variables.
     """
     yield os.environ
     above: int | None = os.getppid()

@@ -1,4 +1,4 @@
-"""Files that identify a project and its kind. Source: ``tasklist.md`` 2."""
+"""Files that show that a folder is a project, and of which kind. Source: ``tasklist.md`` 2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("longtask", ("task.json", "checkpoint.json")),
     ("tasklist", ("harness-tasks.json.bak",)),
 )
-"""Files that identify each project kind. The nearest folder decides, and in this folder the first match.
+"""Files that identify each project kind. In the nearest folder with such a file, the first match decides.
 
 A task list without its file is recognised by its backup. If no file is found, a deleted list is recognised by its copy
 outside the folder.
@@ -29,6 +29,6 @@ outside the folder.
 
 
 def is_left(folder: str, kind: Kind | None) -> bool:
-    """Return True if a folder contains any of the files that identify a project of this kind."""
+    """Return True if a folder still contains any of the files that identify a project of this kind."""
     names = [name for known, names in SIGNS if known == kind for name in names]
     return any(os.path.lexists(os.path.join(folder, name)) for name in names)

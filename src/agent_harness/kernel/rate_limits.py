@@ -134,7 +134,9 @@ def sentence(notice: JsonObject) -> str:
 
 
 def spoken_end(until: str, told_until: str | None) -> str:
-    """Return the end of a rate limit as text; if the provider's own end is beyond the longest wait, both times."""
+    """Return the end of a rate limit as text. If the provider's own end is later than the longest wait, give both
+    times.
+    """
     return f"{told_until} (will ask again at {until})" if told_until else until
 
 
@@ -154,7 +156,7 @@ def reopening(
     said: str,
     guess_seconds: float | None = None,
 ) -> tuple[float, str]:
-    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE``, and the source of this time.
+    """Return the seconds until a retry, before ``HARNESS_TIME_SCALE`` is applied, and the source of this time.
 
     A reset time in the past is ignored. The maximum is 31 days. ``guess_seconds`` is the contract's wait for a refusal
     without a time.
@@ -175,11 +177,11 @@ def reopening(
 
 
 _unkept: dict[str, RateLimit] = {}
-"""Rate limits that could not be written to disk, so that this process still waits for a provider that refused."""
+"""Rate limits that could not be written to disk. This process still observes these limits."""
 
 
 class LimitClock:
-    """Store of this user's rate limits. ``folder`` overrides its location."""
+    """Store of this user's rate limits. ``folder`` overrides the location of the store."""
 
     __slots__ = ("_folder", "_is_own", "_now", "_project")
 
@@ -193,7 +195,7 @@ class LimitClock:
     def in_force(self, account: str) -> RateLimit | None:
         """Return the current rate limit of an account; ``None`` if the account may be used.
 
-        The lock is taken only if the clock was set back.
+        The lock is taken only if the clock was set back since the limit was recorded.
         """
         found = self._read(account)
         now = self._now()
@@ -202,7 +204,7 @@ class LimitClock:
         return found if found and found.until > now else None
 
     def all(self) -> list[RateLimit]:
-        """Return all current rate limits, sorted by their end."""
+        """Return all current rate limits. The limit that ends first comes first."""
         found = [limit for account in self._accounts() if (limit := self.in_force(account))]
         return sorted(found, key=lambda limit: (limit.until, limit.account))
 
@@ -215,7 +217,7 @@ class LimitClock:
         retry_after_seconds: float | None = None,
         guess_seconds: float | None = None,
     ) -> RateLimit:
-        """Record that the provider refused an account now; return the rate limit in force afterwards.
+        """Record that the provider refused an account now. Return the rate limit that is in force afterwards.
 
         During a rate limit, a provider's statement replaces its end, a contract's wait replaces a guess, and a guess
         replaces nothing. For ``guess_seconds``, see ``reopening``.
@@ -244,8 +246,8 @@ class LimitClock:
         shown: RateLimit | None = None,
         by: str | None = None,
     ) -> bool:
-        """Lift the rate limit of an account, at the user's request or after a successful call; return True if there was
-        one.
+        """Lift the rate limit of an account, at the user's request or after a successful call. Return True if there was
+        a limit.
 
         ``noted_before`` is the start of the successful call: a later refusal stays, and nothing is written without a
         known limit. Without ``noted_before``, the lift is always recorded and the account's throttle is removed. With
@@ -272,7 +274,7 @@ class LimitClock:
         return found is not None
 
     def decided_since(self, account: str, seen: datetime) -> datetime | None:
-        """Return the end of a refusal recorded after ``seen``; ``None`` if there is no such record.
+        """Return the end of a refusal that was recorded after ``seen``; ``None`` if no refusal was recorded.
 
         If the limit was lifted after ``seen``, return the time of the lift.
         """
@@ -288,7 +290,9 @@ class LimitClock:
     # ---------------------------------------------------------------------------------------------------------
 
     def throttle(self, account: str, most: int) -> Throttle | None:
-        """Return the current throttle of an account with at most ``most`` agents; ``None`` if no agent has to wait."""
+        """Return the current throttle of an account that at most ``most`` agents may use; ``None`` if no agent has to
+        wait.
+        """
         if not self._place() or not os.path.lexists(self._path(account, _THROTTLE)):
             return None
         from agent_harness.kernel.host import throttles
@@ -301,8 +305,8 @@ class LimitClock:
         return self._accounts(_THROTTLE)
 
     def seconds_to_begin(self, account: str, most: int, working: int) -> float | None:
-        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one must end
-        first.
+        """Return the seconds until one more agent may start while ``working`` agents run; ``None`` if one of them must
+        end first.
         """
         from agent_harness.kernel.host import throttles
 
@@ -313,7 +317,7 @@ class LimitClock:
         return None if left is None else clock.scaled(left)
 
     def note_start(self, account: str, most: int) -> None:
-        """Record the start of an agent in the account's throttle. Call within ``host.choosing``."""
+        """Record in the account's throttle that an agent has started. Call this method within ``host.choosing``."""
         from agent_harness.kernel.host import throttles
 
         if self.throttle(account, most) is None:
@@ -326,7 +330,7 @@ class LimitClock:
             return
 
     def _narrow(self, account: str, now: datetime, limit: RateLimit) -> None:
-        """Reduce the number of agents in the account's throttle after a refusal. Call under the lock."""
+        """Reduce the number of agents in the account's throttle after a refusal. The caller must hold the lock."""
         from agent_harness.kernel import host
         from agent_harness.kernel.host import throttles
 
@@ -370,15 +374,17 @@ class LimitClock:
     # -- other machines ------------------------------------------------------------------------------------------------
 
     def told(self) -> list[JsonObject]:
-        """Return the record of each account, a rate limit or its removal, in the form that ``adopt`` reads on another
-        machine.
+        """Return the record of each account in the form that ``adopt`` reads on another machine.
+
+        A record is a rate limit, or states that the limit was lifted.
         """
         return [record for account in self._accounts() if (record := self._record(account))]
 
     def adopt(self, account: str, theirs: JsonObject) -> bool:
-        """Store another machine's record of an account if newer than the local record; return True if stored.
+        """Store another machine's record of an account if it is newer than the local record. Return True if it was
+        stored.
 
-        A record that is neither a rate limit nor its removal is ignored. The maximum length of a limit applies.
+        A record that is neither a rate limit nor the lift of a limit is ignored. The maximum length of a limit applies.
         """
         limit = _limit_in({**theirs, "account": account}, account)
         at = limit.noted_at if limit else clock.parse(theirs.get("lifted_at"))
@@ -399,7 +405,7 @@ class LimitClock:
     # -- the files -----------------------------------------------------------------------------------------------------
 
     def _anchored_anew(self, account: str) -> RateLimit | None:
-        """Return the rate limit restarted now with its original length, after the clock was set back."""
+        """Return the rate limit with its original length, starting now, because the clock was set back."""
 
         def act() -> RateLimit | None:
             now, found = self._now(), self._read(account)
@@ -414,7 +420,7 @@ class LimitClock:
         return self._changed(account, act)
 
     def _changed(self, account: str, act: Callable[[], RateLimit | None]) -> RateLimit | None:
-        """Call ``act`` under the lock, store its result for an account, and return the result; ``None`` if it cannot be
+        """Call ``act`` under the lock, and store and return its result for an account. Return ``None`` if it cannot be
         stored.
         """
         if not self._place(make=True):
@@ -474,7 +480,7 @@ class LimitClock:
 
 
 def _seconds(at: datetime) -> float:
-    """Return a time in seconds on the clock of throttles, which ``HARNESS_TIME_SCALE`` does not scale."""
+    """Return a time in seconds on the clock that throttles use. ``HARNESS_TIME_SCALE`` does not scale this clock."""
     return at.timestamp() / clock.time_scale()
 
 
@@ -484,8 +490,8 @@ def _after(
     now: datetime,
     refusal: tuple[str, str | None, float | None, float | None],
 ) -> RateLimit:
-    """Return an account's rate limit after another refusal. The result depends only on the arguments and the time
-    scale.
+    """Return the rate limit of an account after another refusal. Only the arguments and the time scale affect the
+    result.
     """
     from agent_harness.kernel.redact import redact
 
@@ -523,7 +529,9 @@ def _told_end(
 
 
 def _has_jumped(limit: RateLimit, now: datetime) -> bool:
-    """Return True if the clock was set back since the limit was recorded, or if the limit exceeds the maximum."""
+    """Return True if the clock was set back after the limit was recorded, or if the limit is longer than the
+    maximum.
+    """
     from agent_harness.kernel import retry
 
     too_early = (limit.noted_at - now).total_seconds() > _SLACK_SECONDS
@@ -549,7 +557,9 @@ def _limit_in(record: JsonObject, account: str) -> RateLimit | None:
 
 
 def _file_name(account: str) -> str:
-    """Return a unique file name for an account; a digest if the account is long or has unusual characters."""
+    """Return a unique file name for an account. If the account's name is long or has unusual characters, it is a
+    digest.
+    """
     plain = all(c.isascii() and (c.isalnum() or c in "-_.:@+") for c in account) and not account.startswith(".")
     if account and plain and len(account) <= _LONGEST_NAME:
         return account

@@ -1,7 +1,7 @@
 """Masking of secrets in text: known secret formats and secret values of this process's environment become ``***``.
 
-Masking too much is harmless, masking too little is not; only plain code or prose stays. Every pattern is possessive or
-bounded, so the run time is linear in the text. Masking a text twice changes nothing.
+Masking too much is harmless, but masking too little is not. Only plain code or prose stays unmasked. Every pattern is
+possessive or bounded, so the run time is linear in the text. Masking a text twice changes nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _private_keys(text: str) -> str:
-    """Mask private key blocks; if the end of a block is missing, mask up to the end of the text."""
+    """Mask private key blocks. If the end of a block is missing, mask everything up to the end of the text."""
     parts: list[str] = []
     at = 0
     while begin := _KEY_BEGINS.search(text, at):
@@ -97,7 +97,7 @@ _PASSWORD = re.compile(r"://[^\s/@:\"'<>]*+:([^\s/\"'<>]+)@")
 
 
 def mask_from_now_on(value: str) -> None:
-    """Mask a value, and the password in it if it is a URL, for the rest of this process.
+    """Mask a value for the rest of this process. If the value is a URL, also mask the password in it.
 
     Use this for secrets that the user gave under a harmless name. Values shorter than 8 characters are not masked.
     """
@@ -124,7 +124,7 @@ def _escaped(letter: re.Match[str]) -> str:
 
 @lru_cache(maxsize=16)
 def _spellings(values: frozenset[str]) -> tuple[str, ...]:
-    """Return all spellings of these values in a text, longest first: plain, line by line, escaped for JSON or
+    """Return all forms in which these values can occur in a text, longest first: plain, by line, or escaped for JSON or
     Python.
     """
     from agent_harness.kernel.json import jsontext
@@ -152,7 +152,7 @@ _SHAPES = re.compile(
 
 
 def _known_shapes(text: str) -> str:
-    """Mask tokens in the formats of known providers, unless they contain no digit."""
+    """Mask tokens that have the format of a known provider's tokens. Tokens without a digit stay unmasked."""
     return _SHAPES.sub(lambda found: MASK if _has_digit(found[0]) or found[0].startswith("eyJ") else found[0], text)
 
 
@@ -161,7 +161,7 @@ _BEARER = re.compile(rf"\b(bearer|basic)([ \t]{{1,4}}+{_WRAPPED})([\w.~+/=-]{{8,
 
 
 def _credentials(text: str) -> str:
-    """Mask the word after ``Bearer`` and ``Basic``, unless it looks like a normal word."""
+    """Mask the word after ``Bearer`` and ``Basic``, unless the word looks like a normal word of prose."""
 
     def mask(found: re.Match[str]) -> str:
         given = found[3]
@@ -198,7 +198,9 @@ def _named_values(text: str) -> str:
 
 
 def _end_of_value(text: str, found: re.Match[str]) -> int:
-    """Return the end position of the value after a secret name; its start position if there is no value to mask."""
+    """Return the position where the value after a secret name ends. If there is no value to mask, return its start
+    position.
+    """
     start, quote = found.end(), found[3]
     if quote:
         inside = _INSIDE[quote[-2:]].match(text, start)
@@ -212,8 +214,8 @@ def _end_of_value(text: str, found: re.Match[str]) -> int:
 
 
 def _is_value(value: str, *, tight: bool) -> bool:
-    """Return True for a value, False for code, a placeholder or prose. A value right after ``NAME=`` always counts as a
-    value.
+    """Return True for a value, and False for code, a placeholder or prose. Text right after ``NAME=`` always counts as
+    a value.
     """
     if value.lower() in _NO_VALUES or value.startswith(("(", "[", "{", "$(", "${")):
         return False
@@ -228,7 +230,7 @@ _OPTION = re.compile(
 
 
 def _options(text: str) -> str:
-    """Mask the value in ``--password value`` of a command line."""
+    """Mask the value of an option such as ``--password value`` in a command line."""
 
     def mask(found: re.Match[str]) -> str:
         quote = found[3][0] if found[3][0] in "\"'" else ""
@@ -241,7 +243,7 @@ _LOGIN = re.compile(r"(://[^\s/@:\"'<>]*+:)[^\s/\"'<>]+@")
 
 
 def _logins(text: str) -> str:
-    """Mask the password in ``scheme://user:password@host``."""
+    """Mask the password in a URL such as ``scheme://user:password@host``."""
     return _LOGIN.sub(rf"\1{MASK}@", text)
 
 

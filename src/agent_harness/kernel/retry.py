@@ -1,6 +1,7 @@
-"""Waiting times before a retry: growing, or as long as the provider asks, and always bounded.
+"""Waiting times before a retry. They grow with each attempt, or are as long as the provider asks, and are always
+bounded.
 
-All waits are in seconds and only computed; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
+All waits are in seconds and are only computed here; callers wait with ``clock.sleep``. Sources: ``features.md`` C28,
 ``longtask.md`` 11 (waits stated in prose).
 """
 
@@ -28,9 +29,9 @@ LONGEST_SECONDS = 31 * 86_400.0
 def next_delay(
     attempt: int, retry_after: float | None, *, base: float = 1.0, cap: float = 300.0, factor: float = 2.0
 ) -> float:
-    """Return the wait in seconds after attempt number ``attempt`` (from 1): the requested wait, else a growing wait.
+    """Return the wait in seconds after attempt number ``attempt`` (from 1): the requested wait, or else a growing wait.
 
-    Both are at most ``cap``.
+    The wait is at most ``cap``.
     """
     if retry_after is not None:
         return min(max(retry_after, 0.0), cap)
@@ -43,9 +44,9 @@ def next_delay(
 
 
 def parse_retry_after(text: object, now: datetime) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, a number or an HTTP date, at most 31 days; ``None`` if invalid.
+    """Return the seconds that a ``Retry-After`` header states as a number or an HTTP date, at most 31 days.
 
-    A date in the past gives 0; a negative number is invalid.
+    Return ``None`` for an invalid header. A date in the past gives 0; a negative number is invalid.
     """
     if not isinstance(text, str) or len(text) > 100:
         return None
@@ -108,15 +109,18 @@ _WAITS: tuple[str, ...] = (
     rf"\b(?:{_OPENS}|until)(?: again)?(?: at| on| after| by)?:? (?:at )?(?:{_WEEKDAY}|{_DAY})?{_CLOCK}{_IN_ZONE}",
     rf"\b(?:{_OPENS})(?: again)?(?: at| on| after| by)?:? {_DATE}(?![\w:])",
 )
-"""Patterns of phrases that state the time of a retry. At each text position, the first matching pattern counts."""
+"""Patterns of phrases that state when to retry. At each text position, the first matching pattern counts."""
 
 _HEADER_WAIT = rf"\bx-[a-z-]{{0,60}}reset-after(?:-seconds)?{_IS}(?P<number>{_NUMBER}){_BARE}"
-"""Pattern of a header with the length of a rate limit window, used only if the text has no other statement."""
+"""Pattern of a header that states the length of a rate limit window. It is used only if the text states nothing
+else.
+"""
 
 
 class Wait:
-    """A stated wait: a length in ``seconds`` or its end in ``moment``. ``vague`` means that the unit or time zone is
-    missing.
+    """Wait that a text states: its length in ``seconds``, or its end in ``moment``.
+
+    ``vague`` means that the unit or the time zone is missing.
     """
 
     __slots__ = ("moment", "seconds", "vague")
@@ -128,7 +132,8 @@ class Wait:
 
 
 def seconds_asked(text: str, now: datetime) -> int | None:
-    """Return the wait that a text asks for in whole seconds, rounded up, from 0 to 31 days; ``None`` if none is stated.
+    """Return the wait that a text asks for, in whole seconds, rounded up, from 0 to 31 days; ``None`` if it asks for
+    none.
 
     The last statement in the text counts.
     """
@@ -142,7 +147,7 @@ def later_end(text: str, now: datetime) -> datetime | None:
 
 
 def too_late(seconds: float | None, now: datetime) -> datetime | None:
-    """Return the time in ``seconds`` seconds if it is later than the longest wait; ``None`` otherwise."""
+    """Return the time in ``seconds`` seconds from now if it is later than the longest wait; ``None`` otherwise."""
     if seconds is None or not LONGEST_SECONDS < seconds < float("inf"):
         return None
     return datetime.fromtimestamp(min(now.timestamp() + seconds, _LAST_MOMENT), UTC)
@@ -191,7 +196,7 @@ def _at_moment(text: str) -> Wait | None:
 
 
 def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
-    """Return the next time at which a clock shows this time of day, in local time unless a zone is named."""
+    """Return the next moment at which a clock shows this time of day. Local time is used unless a zone is named."""
     hour, half = int(parts.get("hour", 0)), parts.get("half", "")[:1].lower()
     if "hour" in parts and not half and "minute" not in parts:
         return None
@@ -223,7 +228,7 @@ def _at_clock(parts: dict[str, str], now: datetime) -> Wait | None:
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    """Return a time zone by name; ``None``, for local time, if the name is unknown."""
+    """Return the time zone with this name; ``None``, which stands for local time, if the name is unknown."""
     if name is None:
         return None
     from zoneinfo import ZoneInfo
@@ -249,7 +254,7 @@ def _factor(unit: str) -> float:
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the wait patterns combined into one, and the header pattern. They are compiled on first use."""
+    """Return all wait patterns combined into one pattern, and the header pattern. They are compiled on first use."""
     if not _COMPILED:
         numbered = (re.sub(r"\(\?P<([a-z]+)>", rf"(?P<\1_{n}>", row) for n, row in enumerate(_WAITS))
         _COMPILED.append(re.compile("|".join(numbered), re.IGNORECASE))

@@ -1,4 +1,4 @@
-"""Location and kind of a project: the nearest folder, from a start folder upwards, with files that identify a project.
+"""Search for the project of a folder: the nearest folder, from this folder upwards, whose files identify a project.
 
 Source: ``tasklist.md`` 2.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "PIN", "STATUS", "Root", "find", "is_anew", "kept_copy", "not_here"]
 
 PIN = "HARNESS_STATE_ROOT"
-"""Environment variable with the folder of a task list."""
+"""Name of the environment variable that sets the folder of a task list."""
 NAMES = {"features": "feature project", "tasklist": "task list", "longtask": "long task"}
 STATUS = {"features": "harness status", "tasklist": "harness status", "longtask": "lth status ."}
 
 
 class Root:
-    """A project: its kind and its folder, with symbolic links resolved."""
+    """Location of a project: its kind and its folder, whose path contains no symbolic links."""
 
     __slots__ = ("kind", "path")
 
@@ -46,7 +46,7 @@ class Root:
 def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
     """Return a ``NotAProject`` error for a command that needs a project of this kind.
 
-    If another kind of project is here, the message names it; otherwise the message is ``missing``.
+    If another kind of project is found here, the message names that kind; otherwise the message is ``missing``.
     """
     here = find(pin=False)
     if here is None or here.kind == kind:
@@ -56,12 +56,12 @@ def not_here(kind: Kind, missing: str, hint: str) -> NotAProject:
 
 
 def find(*starts: object, kind: Kind | None = None, pin: bool = True, kept: bool = True) -> Root | None:
-    """Return the project at or above the first start folder that has one; the default start is the working directory.
+    """Return the project at or above a start folder. The first start folder that has a project decides.
 
-    ``None`` and missing folders are skipped. ``kind`` limits the search to one kind. The folder in
-    ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no task list, so that a wrong value
-    cannot select another project. ``pin=False``: the user named the folder. Without ``kept`` or ``pin``, a list whose
-    files were all deleted is ignored.
+    The default start folder is the working directory. ``None`` and missing folders are skipped. ``kind`` limits the
+    search to one kind. The folder in ``HARNESS_STATE_ROOT`` overrides all others; raise ``NotAProject`` if it has no
+    task list, so that a wrong value cannot select another project. ``pin=False`` ignores this variable, because the
+    user named the folder. Without ``kept`` or ``pin``, a list whose files were all deleted is ignored.
     """
     pinned = os.environ.get(PIN)
     if pin and pinned and kind in (None, "tasklist"):
@@ -98,7 +98,9 @@ def kept_copy(folder: str) -> str | None:
 
 
 def is_anew(folder: str) -> bool:
-    """Return True if the harness has never run in the repository of a folder, or if there is no repository."""
+    """Return True if the harness has never run in the repository of a folder, or if the folder is not in a
+    repository.
+    """
     from pathlib import Path
 
     from agent_harness.kernel.git.locate import locate
@@ -108,8 +110,8 @@ def is_anew(folder: str) -> bool:
 
 
 def _knows_of_list(folder: str) -> bool:
-    """Return True if the repository of a folder has contained a task list; False for a repository created again in its
-    place.
+    """Return True if the repository of a folder has contained a task list, and False if the repository was created
+    anew.
 
     Outside a repository this is unknown, and the result is True.
     """
@@ -137,7 +139,7 @@ def _knows_of_list(folder: str) -> bool:
 
 
 def _of_repository(start: object) -> list[str]:
-    """Return a folder and its parents up to the top of its repository; only the folder outside a repository."""
+    """Return a folder and its parents up to the top of its repository; outside a repository, only the folder itself."""
     found: list[str] = []
     for folder in _upwards(start):
         found.append(folder)
@@ -147,7 +149,7 @@ def _of_repository(start: object) -> list[str]:
 
 
 def _upwards(start: object) -> Iterator[str]:
-    """Yield a folder and all its parents; nothing if the folder does not exist."""
+    """Yield a folder and all its parents. If the folder does not exist, yield nothing."""
     if not isinstance(start, (str, os.PathLike)) or not start:
         return
     try:

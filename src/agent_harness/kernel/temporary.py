@@ -1,6 +1,6 @@
-"""Temporary folders that are removed after their owner has ended, even after a crash.
+"""Temporary folders that are removed after their owner has exited, even after a crash.
 
-The owner holds a lock on the folder itself (``flock``), which the kernel releases when the process ends. An unlocked
+The owner holds a lock on the folder itself (``flock``), which the kernel releases when the process exits. An unlocked
 folder was left by a killed harness; the next harness that creates a temporary folder removes it.
 """
 
@@ -20,7 +20,7 @@ PREFIX = "harness-tmp-"
 
 
 class TemporaryFolder:
-    """Context manager for a new folder that only this user can access, until ``close``."""
+    """Context manager for a new folder that only this user can access. The folder exists until ``close``."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -102,7 +102,7 @@ def _open(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Remove a file, a folder with its content, or a symbolic link but not its target.
+    """Remove a file, a folder with its content, or a symbolic link. A link's target stays.
 
     A missing path is ignored. Raise ``OSError`` as ``os.unlink`` does; parts of a folder that cannot be removed stay.
     """
@@ -114,7 +114,7 @@ def remove(path: str) -> None:
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> bool:
-    """Remove a folder of any depth and permissions with its content; return True if the folder no longer exists.
+    """Remove a folder and its content, whatever its depth and permissions. Return True if the folder no longer exists.
 
     Symbolic links are not followed. No other process may be using the folder.
     """

@@ -1,4 +1,4 @@
-"""Text for a terminal: control characters are escaped, and characters that cannot be encoded are replaced.
+"""Text for a terminal, in which control characters are escaped and characters that cannot be encoded are replaced.
 
 Only this module decides whether output is plain or coloured, and how wide lines are. Source: ``faces.md`` F-TERM-1 to
 5.
@@ -47,7 +47,9 @@ _STAND_INS = {
 
 
 def quoted(word: str) -> str:
-    """Return a text quoted as one shell word. ``shlex`` is imported only if quotes are needed."""
+    """Return a text, quoted so that a shell reads the text as one word. ``shlex`` is imported only if quotes are
+    needed.
+    """
     if word and word.isascii() and all(each.isalnum() or each in "@%+=:,./-_" for each in word):
         return word
     from shlex import quote
@@ -62,17 +64,19 @@ def is_terminal(stream: "TextIO | None" = None) -> bool:
 
 
 def is_plain(stream: "TextIO | None" = None) -> bool:
-    """Return True for line-by-line output: no terminal, a dumb terminal, CI, or ``HARNESS_PLAIN=1``."""
+    """Return True if output must be plain lines: no terminal, a dumb terminal, CI, or ``HARNESS_PLAIN=1``."""
     return wants_times() or not is_terminal(stream) or os.environ.get("TERM") == "dumb" or bool(os.environ.get("CI"))
 
 
 def wants_times() -> bool:
-    """Return True if the user asked for plain lines with times, by `--plain` or ``HARNESS_PLAIN=1``."""
+    """Return True if ``--plain`` or ``HARNESS_PLAIN=1`` asks for plain lines, each of which starts with the time."""
     return os.environ.get("HARNESS_PLAIN", "") not in ("", "0")
 
 
 def has_colour(stream: "TextIO | None" = None) -> bool:
-    """Return True if output is coloured, by `--color` (``HARNESS_COLOR``), ``NO_COLOR``, ``FORCE_COLOR``, else by the
+    """Return True if output is coloured.
+
+    ``--color`` (``HARNESS_COLOR``), ``NO_COLOR`` and ``FORCE_COLOR`` decide in this order, then the type of the
     terminal.
     """
     stream = stream or sys.stdout
@@ -87,7 +91,7 @@ def has_colour(stream: "TextIO | None" = None) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text with every unprintable character, including line ends, as a Python escape."""
+    """Return a text in which every unprintable character, including a line end, is replaced by its Python escape."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -97,7 +101,7 @@ def one_line(text: str) -> str:
 
 
 def stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Return replacements for characters that a stream's encoding lacks; inside JSON they decode to the same
+    """Return replacements for characters that a stream's encoding lacks. Inside JSON, they decode to the same
     characters.
 
     The function is an error handler for ``codecs.register_error``.
@@ -116,7 +120,9 @@ def _escaped(letter: str) -> str:
 
 
 def shown(text: str, stream: "TextIO | None" = None) -> str:
-    """Return a text as this stream (default stdout) can print it: printable, with unencodable characters replaced."""
+    """Return a text that this stream (default stdout) can print, with escapes for unprintable and unencodable
+    characters.
+    """
     found, stream = printable(text), stream or sys.stdout
     if found.isascii() or stream is None or not stream.encoding:
         return found
@@ -127,7 +133,9 @@ def shown(text: str, stream: "TextIO | None" = None) -> str:
 
 
 def width(text: str) -> int:
-    """Return the width of a printable text in columns. East Asian wide characters take two, combining marks none."""
+    """Return the width of a printable text in columns. East Asian wide characters take two columns, combining marks
+    none.
+    """
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -138,7 +146,7 @@ def _columns_of(letter: str) -> int:
 
 
 def fitted(line: str, columns: int) -> str:
-    """Return the beginning of a printable line that fits into ``columns`` columns."""
+    """Return as much of the beginning of a printable line as fits into ``columns`` columns."""
     if line.isascii():
         return line[:columns]
     used = 0
@@ -150,10 +158,10 @@ def fitted(line: str, columns: int) -> str:
 
 
 def shortened(line: str, columns: int) -> str:
-    """Return a printable line if it fits into ``columns``; else as many whole words as fit, and ``MORE``.
+    """Return a printable line if it fits into ``columns``; else the whole words that fit, followed by ``MORE``.
 
-    Whole words keep numbers complete: a cut number would be read as another number. A first word that is too long is
-    cut.
+    Whole words keep numbers complete, because a cut number would be read as another number. A first word that is too
+    long is cut.
     """
     if width(line) <= columns:
         return line
@@ -170,12 +178,12 @@ def _may_end(line: str, place: int) -> bool:
 
 
 def padded(line: str, columns: int) -> str:
-    """Return a line padded with spaces to ``columns`` columns."""
+    """Return a line, to which spaces are added until it is ``columns`` columns wide."""
     return line + " " * (columns - width(line))
 
 
 def laid_out(lines: "Iterable[str]", *, whole: tuple[str, ...] = (), stream: "TextIO | None" = None) -> "Iterator[str]":
-    """Yield the lines for a stream (default stdout). On a terminal, lines are wrapped at words.
+    """Yield the lines that are printed on a stream (default stdout). On a terminal, lines are wrapped at words.
 
     Lines that begin with a word in ``whole`` are commands to copy and stay unwrapped.
     """

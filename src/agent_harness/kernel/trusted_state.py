@@ -41,24 +41,24 @@ PLACE = "place.json"
 _LONGEST_NAME = 200  # bytes; file systems take 255, and backups have longer names
 _SEEN_SECONDS = 86_400.0  # between two notes that a project was seen
 _SIGNS: "dict[str, Kind]" = {".git": "features", "harness-tasks.json": "tasklist", "task.json": "longtask"}
-"""Names of the files and folders that identify a project, with the project kind."""
+"""Names of the files and folders that identify a project, each with the kind of the project."""
 
 
 def existing(place: str, project: str, *, writable: bool = True) -> str | None:
-    """Return the existing state folder of the project that ``place`` identifies; ``None`` if missing. Nothing is
-    created.
+    """Return the existing state folder of the project that ``place`` identifies; ``None`` if it is missing.
 
-    Without ``writable``, the folder may be read-only, as in an agent's sandbox.
+    Nothing is created. Without ``writable``, the folder may be read-only, as in an agent's sandbox.
     """
     found = (folder for folder in _folders(place, project) if os.path.isdir(folder))
     return next((folder for folder in found if _is_mine(_base(folder), folder, writable=writable)), None)
 
 
 def make(place: str, project: str) -> tuple[str | None, str | None]:
-    """Return the project's state folder, created if missing, and a line for the user if it is not the default folder.
+    """Return the project's state folder, which is created if it is missing. Also return a line for the user if it is
+    not the default folder.
 
-    The folder is ``None`` if none outside the project can be written. The last use of the project is recorded once a
-    day, except for commands in an agent's sandbox, where the default folder is read-only.
+    The folder is ``None`` if no folder outside the project can be written. The last use of the project is recorded once
+    a day, except for commands in an agent's sandbox, where the default folder is read-only.
     """
     only_read = existing(place, project, writable=False)
     for folder in _folders(place, project):
@@ -74,7 +74,7 @@ def make(place: str, project: str) -> tuple[str | None, str | None]:
 
 
 def _note(folder: str, place: str, project: str) -> None:
-    """Record the project in its state folder, unless recorded within the last day. Otherwise the cost is one
+    """Record the project in its state folder, unless this was done within the last day. Then the only cost is one
     ``lstat``.
     """
     path = os.path.join(folder, PLACE)
@@ -93,7 +93,7 @@ def _note(folder: str, place: str, project: str) -> None:
 
 
 class Place:
-    """State folder of one project, and its record. Unknown members are ``None``."""
+    """State folder of one project, with what the folder records about the project. Unknown members are ``None``."""
 
     __slots__ = ("folder", "kind", "path", "seen")
 
@@ -105,17 +105,17 @@ class Place:
 
     @property
     def gone(self) -> bool:
-        """True if no project is left at the recorded path."""
+        """True if the recorded path no longer contains a project."""
         from agent_harness.kernel import project_signs
 
         return self.path is not None and not project_signs.is_left(self.path, self.kind)
 
 
 def places() -> list[Place]:
-    """Return the state folders of all projects of this user, most recently used first.
+    """Return the state folders of all projects of this user, the most recently used first.
 
-    Symbolic links and files of other users are skipped. So are folders without a record that commands in an agent's
-    sandbox left among temporary files.
+    Symbolic links and files of other users are skipped. Folders among the temporary files are skipped if they have no
+    record, because commands in an agent's sandbox leave such folders.
     """
     folders = [folder for base in _bases() for folder in _entries(os.path.join(base, "projects"))]
     known = (each for each in folders if _base(each) == usual_base() or os.path.lexists(os.path.join(each, PLACE)))
@@ -138,7 +138,7 @@ def _entries(projects: str) -> "Iterator[str]":
 
 
 def _place(folder: str) -> Place:
-    """Return the record in ``place.json``; for folders of older versions, the project is derived from the folder
+    """Return the record in ``place.json``. For a folder of an older version, derive the project from the folder's
     name.
     """
     from agent_harness.kernel import clock, files
@@ -183,9 +183,10 @@ def forget(place: Place) -> None:
 
 
 def of_user(name: str, *, project: str | None = None, make: bool = True) -> str | None:
-    """Return the folder ``name`` that all projects of this user share, created if missing; ``None`` if impossible.
+    """Return the folder ``name`` that all projects of this user share, created if missing; ``None`` if this is
+    impossible.
 
-    A folder inside the current project, ``project``, is not used. Without ``make``, only an existing folder is
+    A folder inside ``project``, the current project, is not used. Without ``make``, only an existing folder is
     returned.
     """
     for base in _outside(project) if project else _bases():
@@ -201,8 +202,9 @@ def of_user(name: str, *, project: str | None = None, make: bool = True) -> str 
 
 
 def removed(project: str) -> str | None:
-    """Return a new path for data removed from a project, in the user's folder for removed data; ``None`` if
-    unavailable.
+    """Return a new path for data that is removed from a project. It is in the user's folder for removed data.
+
+    Return ``None`` if that folder is unavailable.
     """
     from agent_harness.kernel import clock
 
@@ -212,7 +214,7 @@ def removed(project: str) -> str | None:
 
 
 def set_aside(place: str, project: str) -> str | None:
-    """Move the state of an earlier project at this path away and return its new path.
+    """Move away the state that an earlier project at this path left, and return the state's new path.
 
     Return ``None`` if there is no such state, or if it cannot be moved.
     """
@@ -232,7 +234,8 @@ def set_aside(place: str, project: str) -> str | None:
 
 
 def made_inside(folder: str, name: str) -> str:
-    """Return the subfolder ``name`` of a state folder, created if missing. A symbolic link at its path is removed.
+    """Return the subfolder ``name`` of a state folder, created if missing. A symbolic link at the subfolder's path is
+    removed.
 
     Raise ``OSError`` if the folder cannot be created.
     """
@@ -264,7 +267,7 @@ def _outside(project: str) -> list[str]:
 
 
 def _bases() -> list[str]:
-    """Return the possible base folders, the default first."""
+    """Return the possible base folders of the harness's state, the default first."""
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  (of this user alone, or not used)
     places = (usual_base(), os.path.join(temporary, f"agent-harness-{os.getuid()}"))
     return [place for place in places if os.path.isabs(place)]
@@ -307,8 +310,8 @@ def may_write(folder: str) -> bool:
 
 
 def _is_mine(base: str, folder: str, *, writable: bool = True) -> bool:
-    """Return True if ``base`` and ``folder`` belong to this user, are not symbolic links, and are writable if
-    required.
+    """Return True if ``base`` and ``folder`` belong to this user and are not symbolic links. If required, both must be
+    writable.
     """
     try:
         found = [os.lstat(path) for path in (base, folder)]

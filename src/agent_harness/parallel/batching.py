@@ -1,9 +1,9 @@
-"""Size of a merge batch, and search for the change that makes the batch fail. Pure.
+"""Size of a merge batch, and search for the change that makes the batch fail. The module has no side effects.
 
-A batch is verified as a whole. If it fails, its failing checks run alone on prefixes, by bisection. The last member of
-the smallest failing prefix is the failing change; the prefix before it is verified with all checks and merged. A
-failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. A run that the machine broke blames no member and is
-repeated once. SC-34, SC-35.
+A batch is verified as a whole. If the verification fails, the failing checks alone run on prefixes of the batch, by
+bisection. The last member of the smallest failing prefix is the failing change. The prefix before this change is
+verified with all checks and merged. A failing batch of k members needs at most ``2 + ceil(log2 k)`` runs. If the
+machine breaks a run, no member is blamed, and the run is repeated once. SC-34, SC-35.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,9 @@ from agent_harness.parallel.items import BROKEN, GREEN, RED
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Run of checks on the first ``prefix`` members of a batch; ``only`` these checks, or all."""
+    """One run of checks on the first ``prefix`` members of a batch. ``only`` names the checks to run; empty means all
+    checks.
+    """
 
     prefix: int
     only: tuple[str, ...] = ()
@@ -37,7 +39,7 @@ class Search:
         return self.high if self.high and self.high == self.low + 1 and not self.contradicts else None
 
     def next_trial(self) -> Trial | None:
-        """Return the next run of checks; None if no further run is needed."""
+        """Return the run of checks that the search needs next; None if no further run is needed."""
         if self.contradicts or self.broken > 1 or self.green:
             return None
         if not self.high:
@@ -47,7 +49,7 @@ class Search:
         return Trial(prefix=self.low) if self.low else None
 
     def after(self, trial: Trial, result: str, failing: tuple[str, ...]) -> "Search":
-        """Return the state of the search after a trial with this result."""
+        """Return the state of the search after the run of checks ``trial`` ended with ``result``."""
         if result == BROKEN:
             return replace(self, broken=self.broken + 1)
         if result == GREEN:
@@ -62,7 +64,9 @@ class Search:
 
 
 def next_size(size: int, most: int, result: str) -> int:
-    """Return the maximum size of the next batch, based on the result of a batch that was verified as a whole."""
+    """Return the maximum size of the next batch, based on the size and result of the last batch that was verified as a
+    whole.
+    """
     if result == RED:
         return max(1, size // 2)
     return min(most, size + 1) if result == GREEN else size

@@ -34,7 +34,9 @@ class LateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedCost:
-    """Spending of a job according to a journal, in US dollars: the total, and the part of each try if known."""
+    """Spending of a job according to a journal, in US dollars: the total, and the spending of each try if it is
+    known.
+    """
 
     spent: float = 0.0
     tries: Mapping[str, float]
@@ -49,7 +51,8 @@ class CountedCost:
         return cls(spent=spent, tries=tries)
 
     def with_more(self, told: Mapping[str, float]) -> "CountedCost":
-        """Return the cost with the reported spending of each try included. Repeated calls change nothing.
+        """Return this cost with the reported spending of each try included. Including the same report again changes
+        nothing.
 
         An amount that was counted without a try is taken as part of the reported spending, so nothing counts twice.
         """
@@ -58,7 +61,7 @@ class CountedCost:
 
 
 def most_of_each(known: Mapping[str, float], told: Mapping[str, float]) -> dict[str, float]:
-    """Return the greater of both amounts for each try, because the spending of a try only grows."""
+    """Return, for each try, the greater of two reported amounts, because the spending of a try only grows."""
     return {name: max(known.get(name, 0.0), told.get(name, 0.0)) for name in {**known, **told}}
 
 
@@ -84,9 +87,9 @@ class SharedBudget:
         files.write_json(os.path.join(self._folder, name), record)
 
     def elsewhere(self, job: str, spent: float) -> float:
-        """Record the job's spending; return the amount in US dollars that all other jobs have spent or reserved.
+        """Record a job's spending, and return the amount in US dollars that all other jobs have spent or reserved.
 
-        The price of this job's own next call is included if other jobs are running.
+        If other jobs are running, the returned amount also includes the price of this job's own next call.
         """
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
@@ -100,14 +103,18 @@ class SharedBudget:
         return float(settled["spent"] + reserved + (mine if known else 0.0))
 
     def allow(self, job: str, amount: float | None) -> None:
-        """Reserve an amount of the budget, in US dollars, for a remote job; None means no limit."""
+        """Reserve an amount of the budget, in US dollars, for a remote job. If the amount is None, the job has no
+        limit.
+        """
         if amount is not None:
             name = f"{job.replace('/', '.')}.json"
             with self._locked() as known:
                 self._write(name, known.get(name, {"spent": 0.0, "call": 0.0}) | {"allowed": amount})
 
     def hear(self, job: str, tries: Mapping[str, float]) -> None:
-        """Record the reported spending of a remote job's tries, which counts even if the job has no result."""
+        """Record the spending that was reported for a remote job's tries. The spending counts even if the job has no
+        result.
+        """
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
             own = known.get(name, {"spent": 0.0, "call": 0.0})
@@ -126,9 +133,10 @@ class SharedBudget:
             return float(known.get(f"{job.replace('/', '.')}.json", {}).get("spent", 0.0))
 
     def finalize(self, job: str, spent: float) -> float:
-        """Add a finished job's spending to the settled total; return the spending, at least the recorded amount.
+        """Add a finished job's spending to the settled total, and return the job's spending.
 
-        Call this after a journal has recorded the spending, because the job's own record is deleted.
+        The returned amount is at least the recorded amount. Call this method after a journal has recorded the spending,
+        because the job's own spending record is deleted.
         """
         name = f"{job.replace('/', '.')}.json"
         with self._locked() as known:
@@ -142,7 +150,9 @@ class SharedBudget:
         return total
 
     def begin(self, spent: float, left: Collection[str] = ()) -> None:
-        """Start a run with this amount already spent and no running job. Keep only the records of jobs in ``left``."""
+        """Start a run with ``spent`` US dollars already spent and no running job. Keep only the spending records of
+        jobs in ``left``.
+        """
         kept = {f"{job.replace('/', '.')}.json" for job in left}
         with self._locked() as known:
             call = max((each["call"] for each in known.values()), default=0.0)
@@ -173,8 +183,8 @@ class SharedBudget:
             os.unlink(os.path.join(self._folder, "late", _late_name(known.job, known.attempt)))
 
     def standing(self) -> tuple[float, float]:
-        """Return the amount spent so far, including running jobs, and the amount reserved in addition, in US
-        dollars.
+        """Return two amounts in US dollars: the amount spent so far, including running jobs, and the amount reserved
+        beyond it.
         """
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
@@ -183,8 +193,9 @@ class SharedBudget:
         return round(spent, 4), round(sum(_held(each, dearest) - each["spent"] for each in known.values()), 4)
 
     def left(self, limit: float) -> float:
-        """Return the amount in US dollars that one more job may spend if each job reserves one call; may be
-        negative.
+        """Return the amount in US dollars that one more job may spend; negative if the budget is exceeded.
+
+        The price of one call is reserved for each running job and for the new job.
         """
         with self._locked() as known:
             settled = known.pop(_SETTLED, {"spent": 0.0, "call": 0.0})
@@ -194,7 +205,9 @@ class SharedBudget:
 
 
 def _read(path: str) -> JsonObject:
-    """Return the amounts in a spending file, or zeros if it is invalid, because the journal also has the spending."""
+    """Return the amounts in a job's spending file. An invalid amount counts as zero, because the journal also has the
+    spending.
+    """
     found = files.read_json_if_any(path)
     names = ("spent", "call", *(["allowed"] if "allowed" in found else []))
     known: JsonObject = {name: number_below(found.get(name), MOST_USD) or 0.0 for name in names}
@@ -209,5 +222,7 @@ def _late_name(job: str, attempt: str) -> str:
 
 
 def _held(known: JsonObject, dearest: float) -> float:
-    """Return the amount that a running job has spent or may spend before the next check, in US dollars."""
+    """Return the amount in US dollars that a running job has spent, plus what the job may spend before the next budget
+    check.
+    """
     return float(max(known["spent"] + (known["call"] or dearest), known.get("allowed", 0.0)))

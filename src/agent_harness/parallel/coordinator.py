@@ -4,7 +4,8 @@
     -> close
 
 Worker processes end when the coordinator's process ends. The next coordinator replays the same ledger. A job with a
-result counts, a job without a result is lost and its item is open again, and a recorded merge is completed.
+result counts. A job without a result is lost, and its item is open again. A merge that was recorded but not finished is
+completed.
 """
 
 import os
@@ -58,17 +59,17 @@ from agent_harness.supervision.interruption import Stop
 SUBMODULES = "Submodules are empty folders in workspaces; parallel.setup may fill them: git submodule update --init"
 LOOK_FIRST = "harness doctor  # then: harness run"
 WORKSPACE_DAMAGED = "place_damaged"
-"""Reason of a lost attempt whose agent destroyed its workspace's repository."""
+"""Reason recorded for a lost attempt if the agent destroyed the repository of its workspace."""
 _HELD = (plan.WORKING, plan.READY, plan.LANDING)
 LOOK_SECONDS = 0.5
 MAIL_SECONDS = 1.0
 PHASES = {"preflight": "setup", "agent": "working", "settling": "saving"}
-"""Display names of session phases."""
+"""Names under which the phases of a session are displayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTerms:
-    """Settings and callbacks of a parallel run."""
+    """Settings of a parallel run, and the callbacks that the coordinator calls."""
 
     workers: int
     say: Callable[[str], None]
@@ -85,7 +86,7 @@ class RunTerms:
 
 @dataclass(kw_only=True)
 class _Under:
-    """Running job, as the coordinator tracks it."""
+    """One running job, with what the coordinator tracks about the job."""
 
     job: Job
     recalled: bool = False
@@ -96,7 +97,7 @@ class _Under:
 
 
 class Coordinator:
-    """Coordinator of one run, whose ledger is in ``folder``."""
+    """Coordinator of one parallel run. The run's ledger is in ``folder``."""
 
     def __init__(self, home: ProjectPort, git: Git, folder: str, branch: str, terms: RunTerms) -> None:
         self._port = home
@@ -182,7 +183,7 @@ class Coordinator:
         self._watch = ChangeWatch(self._git, self._branch, self._aside(), (*self._port.own, *self._port.common))
 
     def _take_old_names_over(self) -> None:
-        """Rename the refs that versions up to 1.2.1 created, and report those that may belong to another project."""
+        """Rename the refs that versions up to 1.2.1 created, and report the refs that may belong to another project."""
         if not candidates.old_names(self._git):
             return
         works = [work for work in self._plan.works.values() if work.job]
@@ -197,7 +198,9 @@ class Coordinator:
             self._say(f"Refs of an older version, which may belong to another project here: {', '.join(left)}")
 
     def _is_left(self, carried: JsonObject) -> bool:
-        """Return True if an item of the previous run is to be kept. Rescue a candidate that no longer has an owner."""
+        """Return True if an item of the previous run is to be kept. If the project no longer assigns the item, rescue
+        its candidate.
+        """
         if not carried["ready"] or self._port.holds(carried["order"], carried["item"]):
             return True
         candidates.set_aside(self._git, carried["order"], carried["commit"])
@@ -239,7 +242,7 @@ class Coordinator:
         self._take_collected()
 
     def _submitted(self, job_id: str) -> Job | None:
-        """Return the job as recorded when it was started; None if there is no record."""
+        """Return the job as it was recorded when it was started; None if there is no record."""
         record = files.read_json_if_any(os.path.join(job_folder(self._folder, job_id), JOB))
         return Job.from_record(record) if record.get("id") == job_id else None
 
@@ -259,7 +262,7 @@ class Coordinator:
     # ---- the loop
 
     def run(self) -> JsonObject:
-        """Run until nothing is left to do; return the results, the reason for the end, and the ``exit_code``."""
+        """Run until nothing is left to do. Return the results, the reason why the run ended, and the ``exit_code``."""
         os.makedirs(os.path.join(self._folder, "places"), mode=0o700, exist_ok=True)
         with run_held(self._folder, hint="wait for that run, or end it with Ctrl-C"):
             return self._run()
@@ -329,10 +332,10 @@ class Coordinator:
             self._leave_elsewhere()
 
     def _leave_elsewhere(self) -> None:
-        """Limit the wait for remote workers after a request to stop to the time that local workers get.
+        """After a request to stop, wait for remote workers no longer than for local workers.
 
-        The remote jobs continue, and the next run collects their results. Then raise ``KeyboardInterrupt``, as on a
-        second request to stop.
+        Then raise ``KeyboardInterrupt``, as on a second request to stop. The remote jobs continue, and the next run
+        collects their results.
         """
         now = time.monotonic()
         self._leave_by = self._leave_by or now + clock.scaled(WRAP_UP_SECONDS)
@@ -370,7 +373,7 @@ class Coordinator:
         )
 
     def _why_not(self) -> tuple[int, str, str] | None:
-        """Return the exit code, reason and message if nothing new may start; else None."""
+        """Return the exit code, the reason and a message if no new job may start; else None."""
         stop = self._terms.stop
         if stop.requested():
             code = 130 if stop.signalled else 5
@@ -387,7 +390,7 @@ class Coordinator:
         return None if self._terms.only_land else self._limit_reached()
 
     def _told_blocked(self) -> str:
-        """Return the question to the user about a blocked run: the commit, its failing checks, and the commands to
+        """Return the question that a blocked run asks the user: the commit, its failing checks, and the commands to
         use.
         """
         known, branch = self._plan, self._branch.removeprefix("refs/heads/")
@@ -401,7 +404,9 @@ class Coordinator:
         )
 
     def _told_parked(self, item: str) -> str:
-        """Return why an item waits for the user, with its conflict. The project itself adds the command to answer."""
+        """Return the reason why an item waits for the user, including the item's conflict. The project adds the command
+        to answer.
+        """
         work = self._plan.work(item)
         if work.why != "landing_failed" or not work.last_fix:
             return f"{item} waits: {work.why}"
@@ -413,7 +418,7 @@ class Coordinator:
         return f"{item} waits: {work.why}; {times}, the last time for {why}: {what}{met}. harness why {item}"
 
     def _told_broken(self) -> str:
-        """Report to the project the items that the branch no longer proves; return a text with the merges that broke
+        """Report to the project which items the branch no longer proves. Return a text that names the merges that broke
         them.
         """
         head, branch = self._plan.head, self._branch.removeprefix("refs/heads/")
@@ -504,7 +509,9 @@ class Coordinator:
     # ---- what people ask for
 
     def _look_around(self) -> None:
-        """Once a second, answer requests, and cancel attempts whose items were taken away from the run."""
+        """Once a second, answer requests, and cancel attempts at items that the project no longer assigns to the
+        run.
+        """
         if time.monotonic() < self._mail_at:
             return
         self._mail_at = time.monotonic() + MAIL_SECONDS
@@ -517,7 +524,7 @@ class Coordinator:
                 self._recall(under, "the project no longer assigns the item to this run")
 
     def _read_mail(self, *, at_end: bool = False) -> None:
-        """Carry out or refuse the requests of people, and answer them."""
+        """Carry out or refuse each open request of a user, and write the answer."""
         for request in self._mailbox.taken(self._say):
             try:
                 known = (each for each in self._ledger.events if each.get("request") == request["id"])
@@ -529,7 +536,9 @@ class Coordinator:
             self._mailbox.answer(request["id"], found)
 
     def _granted(self, request: JsonObject, *, at_end: bool) -> JsonObject:
-        """Carry out a request; return its event, which is written to disk first."""
+        """Carry out a user's request and return its event. The event is written to disk before the request is carried
+        out.
+        """
         if at_end and request["verb"] not in requests.OF_QUEUE:
             raise NothingEligible("the parallel run is over", hint="harness status")
         kind, members = requests.granted(self._plan, request["verb"], request["args"])
@@ -545,7 +554,9 @@ class Coordinator:
         return event
 
     def _looks(self) -> list[str]:
-        """Return the changes that the user has to review after agents worked without a sandbox, one line each."""
+        """Return one line for each change that agents without a sandbox may have made and that the user has to
+        review.
+        """
         if self._aside() is None:
             return []
         seen = "while agents worked without a sandbox"
@@ -681,7 +692,7 @@ class Coordinator:
         return True
 
     def _begin_ordered(self) -> None:
-        """Claim all newly started items in one change of the project's state, then start their workers."""
+        """Claim the items of all new jobs in one change of the project's state, then start the jobs' workers."""
         ordered = [*self._ordered]
         self._ordered.clear()
         if ordered:
@@ -691,7 +702,9 @@ class Coordinator:
             self._say(f"{under.job.slot} {under.job.item}: {under.title} ({reason})")
 
     def _with_allowance(self, job: Job, busy: int) -> Job:
-        """Reserve a budget for a remote job before its start, because a remote worker sees only its own spending."""
+        """Reserve a budget for a remote job before the job starts, because a remote worker sees only its own
+        spending.
+        """
         most = self._terms.max_cost_usd
         if most is None:
             return job
@@ -700,11 +713,11 @@ class Coordinator:
         return replace(job, allowance_usd=allowance, elsewhere_usd=most - allowance)
 
     def _of_job(self, item: str) -> JsonObject:
-        """Return the details of a job's agent slot that ``harness limits --host`` shows."""
+        """Return the details of a job that ``harness limits --host`` shows for the job's agent slot."""
         return {"project": os.fspath(self._git.top()), "run": self._plan.run, "item": item}
 
     def _ease_memory(self) -> None:
-        """Cancel the newest attempt if memory was short for a minute, unless it is the only attempt. SC-41."""
+        """If memory has been short for a minute, cancel the newest attempt, unless it is the only one. SC-41."""
         if not self._memory.is_due(slots.free_memory(), time.monotonic() / clock.time_scale()):
             return
         at_work = [each for each in self._under.values() if each.job.kind == ATTEMPT and not each.recalled]
@@ -781,14 +794,16 @@ class Coordinator:
         self._look_at_project(job)
 
     def _aside(self) -> str | None:
-        """Return the folder for replaced versions of files that agents changed; ``None`` if agents have no write
+        """Return the folder for the saved copies of files that agents changed; ``None`` if agents have no write
         access.
         """
         is_closed = not self._engine.is_local or kind_for(settings_from(self._terms.sandbox)) is not None
         return None if is_closed else os.path.join(self._folder, "put-back")
 
     def _look_at_project(self, job: Job) -> None:
-        """Report changes that were made in the project during an attempt, and the files that were restored."""
+        """Report changes that were made in the project's own folder during an attempt, and the files that were
+        restored.
+        """
         found = self._watch.look(job.name, fetching=self._merge_queue.is_pushing)
         own = self._port.put_back()
         changed, put_back = [*found.changed, *own], {**found.put_back, **own}
@@ -808,7 +823,9 @@ class Coordinator:
         self._port.note_touched(job.item, told)
 
     def _take(self, item: str, job: str, fence: int, *, recalled: bool = False) -> None:
-        """Record a job's result: first in the project, which may be repeated, then as an event."""
+        """Record a job's result, first in the project and then as an event. Recording in the project again has no
+        effect.
+        """
         work = self._plan.work(item)
         if work.job != job:
             self._take_late(job)
@@ -845,13 +862,13 @@ class Coordinator:
             self._merge_queue.note_rejected(item, {"why": "conflict_markers", "files": left, "met": []})
 
     def _take_late(self, job: str) -> None:
-        """Count the additional cost of an attempt that had already ended or was given up as lost."""
+        """Count a cost that was reported after its attempt had ended or was given up as lost."""
         if events := self._ledger.of_job(job):
             told = _told_cost(result_of_job(self._folder, job))
             self._count_late(job, events, CountedCost.of(events).with_more(told))
 
     def _take_collected(self) -> None:
-        """Count, once, the costs that the engine found for finished jobs, including jobs of earlier runs."""
+        """Count, once, each cost that the engine reports for a finished job, including jobs of earlier runs."""
         at_work = {self._plan.work(item).job for item in self._plan.in_state(plan.WORKING)}
         for each in self._money.late():
             if each.job in at_work:
@@ -868,7 +885,9 @@ class Coordinator:
             self._money.forget_late(each)
 
     def _count_late(self, job: str, events: list[JsonObject], counted: CountedCost) -> None:
-        """Record a job's additional cost in the project, which may be repeated, and then as an event."""
+        """Record a job's late cost, first in the project and then as an event. Recording in the project again has no
+        effect.
+        """
         more = counted.spent - CountedCost.of(events).spent
         about = {name: events[0].get(name) for name in ("item", "fence")}
         self._port.costs_more(job, str(about["item"]), counted.spent, more)
@@ -903,14 +922,14 @@ def _some(names: Collection[str]) -> str:
 
 
 def _told_cost(result: JsonObject) -> dict[str, float]:
-    """Return the cost of the try that is reported in a result, in US dollars."""
+    """Return the cost, in US dollars, of the try that produced this result."""
     return {str(result.get("try") or 1): float(result.get("cost_usd") or 0.0)}
 
 
 def _shown(under: _Under, heard: JsonObject) -> JsonObject:
-    """Return the display row of an attempt, with its session's activity.
+    """Return the display row of an attempt, with the activity of the attempt's session.
 
-    If the session no longer reports, the row shows that its work is being saved.
+    If the session no longer reports its activity, the row shows that the work is being saved.
     """
     under.heard = heard or ({**under.heard, "phase": "settling"} if under.heard else {})
     job, heard = under.job, under.heard

@@ -1,7 +1,8 @@
 """Next steps of a parallel run: a pure function of the plan, without a clock.
 
 ``decide`` reads the plan and returns the steps to do now. The caller writes the event of a step to disk first, then
-calls ``decide`` again. So the successor of a killed coordinator replays the ledger, calls ``decide``, and continues.
+calls ``decide`` again. If a coordinator is killed, the next coordinator replays the ledger, calls ``decide``, and
+continues.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from agent_harness.parallel.plan import LANDING, OPEN, READY, WORKING, ItemProgr
 
 @dataclass(frozen=True, kw_only=True)
 class StartAttempt:
-    """Step: start an attempt at an item."""
+    """Step of a run: start an attempt at an item."""
 
     item: OpenItem
     reason: str
@@ -24,7 +25,9 @@ class StartAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class CombineCandidates:
-    """Step: merge these candidates, as git objects, onto the head or onto a commit that will be merged first."""
+    """Step of a run: merge these candidates, as git objects, onto the head or onto a commit that will be merged before
+    them.
+    """
 
     items: tuple[str, ...]
     on: str = ""  # a commit that lands before; empty: the head
@@ -32,7 +35,7 @@ class CombineCandidates:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChecks:
-    """Step: start a run of checks on a batch or on a head."""
+    """Step of a run: start checks on a batch or on a head."""
 
     batch: int = 0
     trial: Trial | None = None
@@ -41,35 +44,37 @@ class RunChecks:
 
 @dataclass(frozen=True, kw_only=True)
 class RejectItem:
-    """Step: return the batch's failing change to its agent."""
+    """Step of a run: return the change that makes the batch fail to its agent."""
 
     item: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandBatch:
-    """Step: move the branch to the first ``count`` members of the batch, or complete such a move."""
+    """Step of a run: move the branch to the first ``count`` members of the batch, or complete such a move."""
 
     count: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseBatch:
-    """Step: dissolve the batch; its members stay in the queue."""
+    """Step of a run: dissolve the batch. Its members stay in the merge queue."""
 
     singly: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskPerson:
-    """Step: ask the user, and start nothing new before the answer."""
+    """Step of a run: ask the user, and start no new job before the answer."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PushLanded:
-    """Step: push the merged commits, or move the branch to the verified commit on top of the remote's."""
+    """Step of a run: push the merged commits. After a rebase onto the remote's commits, move the branch to the verified
+    commit.
+    """
 
 
 Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | LandBatch | ReleaseBatch | AskPerson
@@ -77,7 +82,7 @@ Step = PushLanded | StartAttempt | CombineCandidates | RunChecks | RejectItem | 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts for a decision that are not part of the plan."""
+    """Facts that a decision needs and that are not part of the plan."""
 
     items: Sequence[OpenItem]  # that may be worked on, in the protocol's job
     slots: int  # free places for attempts
@@ -93,9 +98,9 @@ class Facts:
 
 
 def decide(plan: RunPlan, facts: Facts) -> list[Step]:
-    """Return the steps that can be done now. No step depends on another.
+    """Return the steps that can be done now. The steps do not depend on one another.
 
-    A batch that is ready is merged first, so that the next attempt starts from it.
+    A batch that is ready is merged before the next attempt starts, so that the attempt starts from the merged work.
     """
     left = facts.slots
     if facts.most_attempts is not None:
@@ -134,9 +139,10 @@ def _landing_step(plan: RunPlan, *, at_rest: bool, held_up: frozenset[str]) -> S
 
 
 def _ahead_step(plan: RunPlan, facts: Facts) -> Step | None:
-    """Return the next step for batches that are verified on top of a batch that is still being checked, or None.
+    """Return the next step for batches that are verified on top of another batch, or None. The other batch is still
+    being checked.
 
-    Their results count if that first batch is merged.
+    The results of these batches count only if the other batch is merged.
     """
     known = plan.under_way
     if not known or known[0].vouched or plan.blocked or plan.push_problem or plan.joined:
@@ -175,7 +181,7 @@ def _batch_step(plan: RunPlan, batch: LandingBatch) -> Step | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemChoice:
-    """Decision whether to start an item now, with the reason."""
+    """Decision whether an item is started now, with the reason."""
 
     item: OpenItem
     starts: bool
@@ -185,7 +191,7 @@ class ItemChoice:
 def pick(
     plan: RunPlan, items: Sequence[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> list[StartAttempt]:
-    """Return the next ``count`` attempts to start, each with its reason; SC-7, SC-8."""
+    """Return the next ``count`` attempts to start, each with the reason for its selection; SC-7, SC-8."""
     if count <= 0:
         return []
     chosen = islice((each for each in choices(plan, items, count, learned) if each.starts), count)
@@ -195,9 +201,9 @@ def pick(
 def choices(
     plan: RunPlan, items: Iterable[OpenItem], count: int, learned: LearnedOverlap | None = None
 ) -> Iterator[ItemChoice]:
-    """Yield for each item, in the protocol's order, whether to start it now, and the reason.
+    """Yield, in the protocol's order, each item with the decision whether to start the item now, and the reason.
 
-    Items that are likely to conflict according to ``learned`` come last, and start only if a slot would otherwise be
+    Items that are likely to conflict according to ``learned`` come last. They start only if a slot would otherwise be
     idle.
     """
     busy = {item: plan.work(item).touches for item in plan.in_state(WORKING, READY, LANDING)}
@@ -237,24 +243,27 @@ def _told(work: ItemProgress) -> str:
 
 
 def _excluded(item: OpenItem, busy: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why the item may not start beside the busy items: both declare the same files. None if it may start."""
+    """Return why the item must not run concurrently with the busy items, for example because both declare the same
+    files; else None.
+    """
     met = next((other for other, touches in busy.items() if meet(item.touches, touches)), None)
     return None if met is None else f"it waits for {met}: both declare changes to {_where(item.touches, busy[met])}"
 
 
 def meet(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return True if two lists of file patterns may match the same file, judged by the text before their wildcards.
+    """Return True if two lists of file patterns may match the same file. Only the text before the wildcards is
+    compared.
 
-    A pattern that matches everything also meets an empty list.
+    A pattern that matches every file also meets an empty list.
     """
     left, right = ([_literal(glob) for glob in globs] for globs in (some, others))
     return "" in left or "" in right or any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
-    """Return why the fix of an item must wait: an item that it conflicts with is not merged yet. None if there is none.
+    """Return why the fix of an item must wait: another item that conflicts with it is not merged yet. Else return None.
 
-    An attempt that starts earlier would not have that item in its files and would be rejected again. SC-31.
+    An earlier attempt would not have the other item's changes in its files and would be rejected again. SC-31.
     """
     met = work.fix.get("met") if work.fix else None
     lands = (each for each in plan.in_state(READY, LANDING) if each in met and each not in plan.held) if met else ()
@@ -263,7 +272,9 @@ def _awaited(plan: RunPlan, work: ItemProgress) -> str | None:
 
 
 def _where(some: Sequence[str], others: Sequence[str]) -> str:
-    """Return the patterns of ``others`` that meet those of ``some``; if there are none, the patterns of ``some``."""
+    """Return, as text, the patterns in ``others`` that may match the same files as ``some``. Without such patterns,
+    return ``some``.
+    """
     return ", ".join(glob for glob in others if meet(some, (glob,))) or ", ".join(some)
 
 

@@ -1,8 +1,8 @@
-"""Execution of jobs by processes of this machine or, behind the same interface, of other machines.
+"""Execution of jobs by processes of this machine or of other machines, behind one interface.
 
 An engine only runs workers. It gets a job and the job's folder, and reports when all processes of the job have exited.
-After that only ``result.json`` in the folder counts, and a job without a result is lost. Planning, merging, budgets and
-state are not an engine's concern.
+After this report only ``result.json`` in the folder counts, and a job without a result is lost. Planning, merging,
+budgets and state are not an engine's concern.
 """
 
 import json
@@ -26,12 +26,12 @@ LOOK_SECONDS = 0.5
 APART_SECONDS = 1.0 / (os.cpu_count() or 1)
 """Minimum time between the starts of two attempts, in seconds.
 
-Attempts that start together would be set up, verified and merged at the same times again and again.
+If two attempts started together, their set-ups, verifications and merges would coincide again and again.
 """
 WRAP_UP_SECONDS = 180.0
 
 RUNNING, ENDED, UNKNOWN = "running", "ended", "unknown"
-"""State of a job in an engine: running or waiting for workers; finished with a result; or never to be reported."""
+"""States of a job in an engine: running or waiting for a worker; ended with a result; or unknown, so never reported."""
 
 
 class Engine(Protocol):
@@ -41,43 +41,45 @@ class Engine(Protocol):
     """
 
     name: str
-    """Name of the engine that is shown in a run's display."""
+    """Name of the engine, as shown in the display of a run."""
     is_local: bool
     """True if the engine's agents run as processes of this machine and need its resources."""
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Open the engine: from now on, put the id of each finished job into ``ended``.
+        """Open the engine. From this call on, the engine puts the id of each finished job into ``ended``.
 
         Raise ``HarnessError`` if no worker can run.
         """
         ...
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
-        """Start a job, or watch a job that was submitted earlier. Return immediately.
+        """Start a job, or wait for a job that was submitted earlier. Return immediately.
 
-        A job id is executed once, no matter how often and by whom it is submitted.
+        A job id is executed once, no matter how many times and by whom it is submitted.
         """
         ...
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the worker to end the attempt after the current operation, save its work, and still report."""
+        """Tell the worker to end its attempt after the current operation. The worker still saves the work and reports a
+        result.
+        """
         ...
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return, by id, the state of jobs that an earlier process submitted."""
+        """Return, by id, the state of each job that an earlier process submitted."""
         ...
 
     def heard(self) -> dict[str, JsonObject]:
-        """Return, by id, the reported activity of remote jobs. Jobs of this machine are left out."""
+        """Return, by job id, the activity that remote workers reported. Jobs of this machine are left out."""
         ...
 
     def close(self) -> None:
-        """Close the engine: its local processes end, but remote jobs continue."""
+        """Close the engine. Its local processes end, but remote jobs continue."""
         ...
 
 
 class EngineFactory(Protocol):
-    """Factory for the engine of a run; None stands for processes of this machine."""
+    """Factory for the engine of a run. If a run has no factory, its jobs run as processes of this machine."""
 
     def __call__(self, git: Git, folder: str, say: Callable[[str], None], refs: str) -> Engine | None:
         """Build the engine. ``folder`` contains the project's parallel runs; ``refs`` is the ref folder of jobs on a
@@ -87,7 +89,7 @@ class EngineFactory(Protocol):
 
 
 class LocalEngine:
-    """Engine that executes jobs in child processes of this process, which end when this process ends."""
+    """Engine that executes jobs in child processes. The child processes end when this process ends."""
 
     name = "local"
     is_local = True
@@ -99,7 +101,7 @@ class LocalEngine:
         self._next_begin = 0.0  # of the monotonic clock
 
     def open(self, ended: "queue.SimpleQueue[str]") -> None:
-        """Remember the queue for finished jobs; no connection is needed."""
+        """Store the queue for finished jobs. The local engine needs no connection."""
         self._ended = ended
 
     def submit(self, job: Job, folder: str, environment: Mapping[str, str]) -> None:
@@ -132,12 +134,12 @@ class LocalEngine:
             self._ended.put(job.id)
 
     def recall(self, job_id: str, reason: str) -> None:
-        """Tell the job's process to end."""
+        """Tell the job's process to end its job."""
         if found := self._recalls.get(job_id):
             found.set()
 
     def known(self, jobs: Sequence[Job]) -> dict[str, str]:
-        """Return ``unknown`` for every job, because local jobs ended with the process that submitted them."""
+        """Return ``unknown`` for every job, because the local jobs of an earlier process ended with that process."""
         return {each.id: UNKNOWN for each in jobs}
 
     def heard(self) -> dict[str, JsonObject]:
@@ -145,19 +147,21 @@ class LocalEngine:
         return {}
 
     def close(self) -> None:
-        """End idle worker processes. A worker process with a job ends with this process."""
+        """End the idle worker processes. A worker process that executes a job ends with this process."""
         while self._idle:
             self._idle.popitem()[1].close()
 
 
 class WorkerProcess:
-    """Child process that executes jobs one at a time, ends with this process, and is started with its first job.
+    """Child process that executes jobs one at a time. The child starts with its first job and ends with this process.
 
     If the child process has exited, for any reason, the next job starts a new one.
     """
 
     def __init__(self, *, wrap_up_seconds: float = WRAP_UP_SECONDS) -> None:
-        """Set ``wrap_up_seconds``: the time that a cancelled job has to finish its operation and save its work."""
+        """Set ``wrap_up_seconds``, the time that a cancelled job has to finish its current operation and save its
+        work.
+        """
         self._running: process.Running | None = None
         self._wrap_up_seconds = wrap_up_seconds
 
@@ -170,7 +174,7 @@ class WorkerProcess:
         *,
         attempt: int = 1,
     ) -> None:
-        """Execute the job in this folder. Return after all its processes have exited."""
+        """Execute the job in this folder. Return after all processes of the job have exited."""
         running = self._begun(environment)
         told = {"order": job.id, "item": job.item, "name": job.name, "try": attempt}
         files.write_json(f"{job.workspace}.json", {**told, "process": running.record})
@@ -198,7 +202,7 @@ class WorkerProcess:
         return self._running
 
     def close(self) -> None:
-        """End the worker process immediately."""
+        """End the worker's child process immediately."""
         if self._running is not None:
             self._running.close()
             self._running = None

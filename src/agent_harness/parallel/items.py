@@ -1,4 +1,5 @@
-"""Interface of a protocol for parallel work on its items, and the values that coordinator and workers exchange.
+"""Interface that a protocol implements for parallel work on its items, and the values that coordinator and workers
+exchange.
 
 An *item* is a task or a feature. A *job* is one attempt at an item in a workspace, or one run of checks on a commit
 that is to be merged. A job's *fence* is its number among the jobs of its item. Values are exchanged as JSON files
@@ -16,19 +17,21 @@ from agent_harness.kernel.json import JsonObject
 from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 ATTEMPT, VERIFY = "attempt", "verify"
-"""Kinds of jobs: an attempt at an item, or a run of checks."""
+"""Kinds of jobs: an attempt at an item, and a run of checks."""
 
 ACCEPTED, PARTIAL, REJECTED, PARKED, FAILED = "accepted", "partial", "rejected", "parked", "failed"
-"""Results of an attempt: proven; not counted; failed; a question to the user; unable to start."""
+"""Results of an attempt: proven; not counted as an attempt; failed; waits for the user's answer; unable to start."""
 
 NOT_SET_UP = "not_set_up"
-"""Reason of a job that could not start, even in a new workspace."""
+"""Reason recorded for a job that could not start, even in a new workspace."""
 
 JOB, RESULT = "order.json", "result.json"
 """Names of the files in a job's folder."""
 
 GREEN, RED, BROKEN = "green", "red", "broken"
-"""Results of a run of checks. ``broken`` means that the machine is at fault and no change is blamed."""
+"""Results of a run of checks: passed, failed, and broken. ``broken`` means that the machine is at fault, not a
+change.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,7 @@ class OpenItem:
 
 
 def odd_touches(found: Mapping[str, object]) -> list[str]:
-    """Return a message for each item whose ``touches`` is not a list of strings."""
+    """Return a message for each item whose member ``touches`` is not a list of strings."""
     odd = [
         item
         for item, said in found.items()
@@ -59,7 +62,7 @@ _KEYS = {
     "input_files": "paper_files",
     "input_folders": "paper_folders",
 }
-"""Keys of ``order.json`` that differ from the field names, because files on disk keep their old keys."""
+"""Keys of ``order.json`` that differ from the names of the fields. Files on disk keep the keys of earlier versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ class Job:
 
     @classmethod
     def from_record(cls, record: JsonObject) -> "Job":
-        """Build a job from the content of ``order.json``; members that this version does not know are ignored."""
+        """Build a job from the content of ``order.json``. Members that this version does not know are ignored."""
         keys = {name: _KEYS.get(name, name) for name in cls.__dataclass_fields__}
         known: dict[str, Any] = {name: record[key] for name, key in keys.items() if key in record}
         known |= {name: tuple(known[name]) for name in _LISTS if name in known}
@@ -119,7 +122,7 @@ _ROWS: dict[str, type] = {"costs": dict, "verdicts": dict, "rescues": str, "outp
 
 
 def result_of(record: JsonObject) -> JsonObject:
-    """Return the valid members of an attempt's result; invalid members count as missing."""
+    """Return the valid members of an attempt's result, as if invalid members were missing."""
     found = {name: value for name, value in record.items() if isinstance(value, _RESULT.get(name, object))}
     for name, kind in _ROWS.items():
         rows = found.get(name)
@@ -128,18 +131,20 @@ def result_of(record: JsonObject) -> JsonObject:
 
 
 def job_folder(folder: str, job: str) -> str:
-    """Return the folder of a job's inputs and result, below the folder of the project's parallel runs."""
+    """Return the folder that contains a job's inputs and result. The folder is below the one for the project's parallel
+    runs.
+    """
     return os.path.join(folder, "orders", job.replace("/", "."))
 
 
 def result_of_job(folder: str, job: str) -> JsonObject:
-    """Return the result of a job's attempt, with the valid members only (see ``result_of``)."""
+    """Return the valid members of the result of a job's attempt (see ``result_of``)."""
     return result_of(files.read_json_if_any(os.path.join(job_folder(folder, job), RESULT)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandedItem:
-    """Member of a batch that is merged to the branch."""
+    """Item that was merged into the branch as a member of a batch."""
 
     item: str
     job: str
@@ -148,7 +153,7 @@ class LandedItem:
 
 
 class ProjectPort(Protocol):
-    """Interface of a project for the coordinator. Each writing method can be repeated without a second effect."""
+    """Interface that a project offers to the coordinator. A repeated call of a writing method has no further effect."""
 
     executor: str  # as ``WorkOrder.executor``
     input_files: tuple[str, ...]  # as ``WorkOrder`` has them
@@ -161,14 +166,14 @@ class ProjectPort(Protocol):
     push_target: PushTarget | None  # where landings are pushed to, as it was before any agent ran
 
     def items(self) -> list[OpenItem]:
-        """Return the items that may be started now, in the protocol's order; items that wait for others are left
+        """Return the items that may be started now, in the protocol's order. Items that wait for other items are left
         out.
         """
         ...
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and reason if nothing new may start (a question, a pause, a project limit); else
-        None.
+        """Return the exit code and the reason if no new job may start: a question, a pause or a project limit. Else
+        return None.
         """
         ...
 
@@ -177,11 +182,11 @@ class ProjectPort(Protocol):
         ...
 
     def inputs(self, item: str, fix: JsonObject | None) -> JsonObject:
-        """Return the job inputs of an attempt at the item."""
+        """Return the job inputs for an attempt at the item."""
         ...
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims from a dead coordinator, and release its other claims."""
+        """Take over the items of these jobs from a dead coordinator, and release the other items that it had taken."""
         ...
 
     def holds(self, job: str, item: str) -> bool:
@@ -193,21 +198,22 @@ class ProjectPort(Protocol):
     ) -> None:
         """Record the end of a job, once; ``result`` is None for a lost job. Accepted work then waits to be merged.
 
-        ``spent_usd``, in US dollars, counts in the run's budget; the project records the same amount.
+        ``spent_usd``, in US dollars, counts toward the run's budget; the project records the same amount.
         """
         ...
 
     def costs_more(self, job: str, item: str, spent_usd: float, more_usd: float) -> None:
-        """Record ``more_usd``: US dollars that a finished job has spent in addition to its recorded spending.
+        """Record ``more_usd``, the US dollars that a finished job has spent in addition to its recorded spending.
 
-        ``spent_usd`` is the job's total, by which a repeated call is recognized.
+        ``spent_usd`` is the job's total spending. A total that was already recorded shows that the call is a
+        repetition.
         """
         ...
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
         """Merge the changes from ``base`` to ``commit`` into ``head``, including the project's own files.
 
-        ``proven`` is False for work that is still to be fixed, which does not count yet.
+        ``proven`` is False for work that is still to be fixed. Such work does not count as done.
         """
         ...
 
@@ -219,17 +225,17 @@ class ProjectPort(Protocol):
         before: Mapping[str, str] | None = None,
         unseen: Collection[str] = (),
     ) -> list[JsonObject]:
-        """Return the checks that must pass on a commit before it is merged to ``base``, each with a ``name``.
+        """Return the checks that must pass on a commit before the commit is merged to ``base``, each with a ``name``.
 
         If ``members`` is None, the commit is a head without a known result. ``base`` is then the last trusted head, or
         the commit itself if all merged work is to be proven again. ``before`` maps items to commits that are in
-        ``base`` but not merged yet. ``unseen`` contains merged items that the members were not proven with, or that
-        they broke before.
+        ``base`` but not merged yet. ``unseen`` contains merged items that the members were not proven with, and merged
+        items that the members broke before.
         """
         ...
 
     def check_inputs(self, checks: Sequence[JsonObject]) -> JsonObject:
-        """Return the job inputs of a run of these checks."""
+        """Return the job inputs for a run of these checks."""
         ...
 
     def finalize(self, landings: Sequence[LandedItem]) -> None:
@@ -237,13 +243,15 @@ class ProjectPort(Protocol):
         ...
 
     def refuse_joined(self, commit: str) -> None:
-        """Refuse merged work on top of the remote's commits, before verification, if the result is invalid."""
+        """Raise an error if the merged work, rebased onto the remote's commits, is invalid. Call this before the checks
+        run.
+        """
         ...
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Record that the branch is at ``commit``, after the merged work was combined with the remote's commits.
+        """Record that the branch is at ``commit``, after the merged work was rebased onto the remote's commits.
 
-        ``joined`` maps each commit to its new id; ``checked`` is the proof.
+        ``joined`` maps each old commit to its new id; ``checked`` contains the result of the checks.
         """
         ...
 
@@ -252,9 +260,9 @@ class ProjectPort(Protocol):
         ...
 
     def put_back(self) -> dict[str, str]:
-        """Restore the project's own state files if others wrote to them while agents were working.
+        """Restore the project's own state files if other programs wrote to them while agents were working.
 
-        Return the restored names with the path of each replaced version; an empty path if it was not kept.
+        Return each restored name with the path of the replaced version; the path is empty if that version was not kept.
         """
         ...
 
@@ -263,31 +271,31 @@ class ProjectPort(Protocol):
         ...
 
     def reopen(self, items: Sequence[str], why: str) -> None:
-        """Reopen merged items that are no longer proven."""
+        """Reopen merged items that the branch no longer proves."""
         ...
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Record that ``head`` no longer proves these merged items, because the item ``by`` broke them with
-        ``commit``.
+        """Record that ``head`` no longer proves these merged items because of ``commit``, the merge of the item
+        ``by``.
         """
         ...
 
     def question(self, item: str | None, reason: str, message: str) -> None:
-        """Stop the project with a question to the user; a question that is already pending stays."""
+        """Stop the project with a question to the user. A question that is already pending stays instead."""
         ...
 
     def keep(self) -> None:
-        """Renew the leases of the run. Call this method often."""
+        """Renew the leases of the run. The coordinator calls this method continuously."""
         ...
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return, by item, the activity of the running attempts, in the format of ``session/now.py``."""
+        """Return, by item, the activity of each running attempt, in the format of ``session/now.py``."""
         ...
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the items that finally failed, the open items, and those with a pending question."""
+        """Return three groups of items: finally failed items, open items, and items with a pending question."""
         ...
 
     def close(self, paused: str) -> None:
-        """End the run; pause the project if ``paused`` gives a reason."""
+        """End the run. If ``paused`` gives a reason, also pause the project."""
         ...

@@ -1,9 +1,10 @@
-"""Journal of one run: each event is on disk before the coordinator acts on it.
+"""Journal of one run. Each event is on disk before the coordinator acts on the event.
 
     {"n":12,"at":"...Z","type":"ended","item":"5","order":"RUN/5/1", ...}
 
-The state of a run is computed from its events (``parallel/plan.py``). After a kill, the next coordinator replays the
-events and continues. An incomplete last line is ignored. Any other unreadable line is reported as damage.
+The state of a run is computed from its events (``parallel/plan.py``). After a coordinator was killed, the next
+coordinator replays the events and continues. An incomplete last line is ignored. Any other unreadable line is reported
+as damage.
 """
 
 import errno
@@ -88,8 +89,8 @@ class Ledger:
         return [_event(self.path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
 
     def folded(self) -> RunPlan:
-        """Replay the events and return the plan of the run so far. Raise ``StateDamaged`` if the events contradict each
-        other.
+        """Replay the events and return the resulting plan of the run. Raise ``StateDamaged`` if the events contradict
+        each other.
         """
         try:
             self.plan = fold(self.events)
@@ -111,7 +112,7 @@ class Ledger:
         return [*(each for each in found if each.get("order") == job), *mine]
 
     def note(self, kind: str, **members: object) -> JsonObject:
-        """Append an event to the journal on disk, then apply it to the plan; return the event."""
+        """Append an event to the journal on disk, then apply the event to the plan. Return the event."""
         event = self.append(kind, **members)
         self.plan.apply(event)
         return event
@@ -134,7 +135,7 @@ class Ledger:
         return event
 
     def _write(self, line: bytes) -> None:
-        """Write a complete line. On an error, remove the partial line, so that another line can follow."""
+        """Write a complete line. If writing fails, remove the partial line, so that another line can follow."""
         end = os.fstat(self._file).st_size
         try:
             while line:
@@ -146,7 +147,9 @@ class Ledger:
             raise
 
     def put_away(self) -> None:
-        """Start a new journal, and move the current one to the finished runs, which are kept for 90 days."""
+        """Move the current journal to the journals of finished runs, which are kept for 90 days, and start a new
+        journal.
+        """
         self.plan = RunPlan()
         if not self.events:
             return
@@ -166,9 +169,9 @@ class Ledger:
 
 
 def renamed(path: str, target: str) -> None:
-    """Rename a journal durably, replacing an existing target.
+    """Rename a journal file durably. An existing file with the new name is replaced.
 
-    Raise ``Refused`` if the file system does not permit it.
+    Raise ``Refused`` if the file system does not permit the rename.
     """
     try:
         os.replace(path, target)
@@ -180,9 +183,9 @@ def renamed(path: str, target: str) -> None:
 
 @contextmanager
 def run_held(folder: str, *, hint: str, told: str = "a parallel run is running here") -> Iterator[None]:
-    """Hold the run's lock, which excludes other runs and other writers of the ledger. Raise ``Busy`` if it is taken.
+    """Hold the run's lock within the context, so that no other process runs or writes the ledger.
 
-    Wait up to two seconds for a run that is about to end.
+    Wait up to two seconds for a run that is about to end. Raise ``Busy`` if the lock stays taken.
     """
     lock = LockFile(os.path.join(folder, RUN_LOCK))
     if holder := await_free(lock.try_take, time.monotonic() + ENDING_SECONDS):
@@ -194,7 +197,9 @@ def run_held(folder: str, *, hint: str, told: str = "a parallel run is running h
 
 
 def project_id(folder: str) -> str:
-    """Return the project's id for ledgers, refs and workflow ids; create it on the first call, in the runs' folder."""
+    """Return the project's id, which ledgers, refs and workflow ids contain. The first call creates the id in the runs'
+    folder.
+    """
     if found := _known_id(folder):
         return found
     made = secrets.token_hex(12)
@@ -226,7 +231,8 @@ def _event(path: str, number: int, line: bytes) -> JsonObject:
 def readable(path: str, folder: str) -> list[JsonObject]:
     """Return the events of a journal up to the first unreadable line.
 
-    Return an empty list if the journal does not begin with a run, or belongs to another project than ``folder``.
+    Return an empty list if the journal does not begin with the start of a run, or if the journal belongs to another
+    project than ``folder``.
     """
     known, events = _known_id(folder), list[JsonObject]()
     with (

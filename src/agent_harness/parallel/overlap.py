@@ -1,4 +1,4 @@
-"""Learned overlap between items, used to delay items that would conflict, but never to leave a slot idle.
+"""Learned overlap between items. It delays items that would probably conflict, but never leaves a slot idle.
 
     learned.json    {"v": 1, "paths": {"5": ["src/api.py"]}, "pairs": [["4", "5"]]}
 
@@ -41,7 +41,9 @@ class LearnedOverlap:
         return {"v": 1, "paths": paths, "pairs": [sorted(pair) for pair in self.pairs]}
 
     def learn(self, item: str, paths: Iterable[str]) -> None:
-        """Record that an attempt at the item changed these paths. The oldest items are dropped beyond a limit."""
+        """Record that an attempt at the item changed these paths. Beyond a limit, the oldest items are dropped from the
+        record.
+        """
         found = frozenset(sorted({*self.paths.pop(item, ()), *paths})[:MOST_PATHS])
         if found:
             self.paths[item] = found
@@ -49,7 +51,7 @@ class LearnedOverlap:
             del self.paths[next(iter(self.paths))]
 
     def note_rejected(self, item: str, met: Iterable[str]) -> None:
-        """Record that the item could not be merged together with these items."""
+        """Record that the item could not be merged together with these other items."""
         for other in met:
             if other != item:
                 self.pairs[frozenset((item, other))] = None
@@ -57,12 +59,12 @@ class LearnedOverlap:
             del self.pairs[next(iter(self.pairs))]
 
     def forget(self, item: str) -> None:
-        """Delete what was learned about an item that is merged."""
+        """Delete the record of an item that is merged."""
         self.paths.pop(item, None)
         self.pairs = {pair: None for pair in self.pairs if item not in pair}
 
     def met(self, item: str, others: Iterable[str]) -> str | None:
-        """Return why the item should not run beside these other items; None if no reason is known."""
+        """Return why the item should not run concurrently with these other items; None if no reason is known."""
         own = self.paths.get(item, frozenset())
         for other in others if own or self.pairs else ():
             if frozenset((item, other)) in self.pairs:

@@ -1,4 +1,7 @@
-"""Queries and requests of people about a project's parallel runs, workspaces and queue, from a separate process."""
+"""Queries and requests of the user about a project's parallel runs, workspaces and merge queue.
+
+They run in a separate process, not in the coordinator.
+"""
 
 import os
 import shlex
@@ -26,13 +29,13 @@ BEGIN = "harness run --workers 4"
 ANSWER_SECONDS = 10.0
 """Maximum time to wait for the coordinator's answer to a request, in seconds."""
 _COMMANDS = {requests.RECALL: "cancel"}
-"""Names of commands that differ from the name of their request on disk."""
+"""Command names of those requests whose name on disk differs from the command."""
 _REFUSALS: dict[int, type[HarnessError]] = {each.exit_code: each for each in (UsageError, Busy, NothingEligible)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRuns:
-    """Parallel runs of one project, as people query and control them; ``folder`` need not exist."""
+    """Parallel runs of one project, with the user's queries and requests about them. ``folder`` need not exist."""
 
     root: str
     folder: str
@@ -46,7 +49,9 @@ class ParallelRuns:
         return _holder(os.path.join(self.folder, RUN_LOCK))
 
     def plan(self) -> RunPlan:
-        """Return the plan of the last run from its ledger. Raise ``NothingEligible`` if there was no run."""
+        """Return the plan of the last run, read from the run's ledger. Raise ``NothingEligible`` if there was no
+        run.
+        """
         ledger = Ledger(self.folder, only_read=True)
         if rebuild.is_missing(self.folder):
             raise StateDamaged(f"{ledger.path} is missing, although it had recorded attempts", hint=REBUILD)
@@ -55,8 +60,8 @@ class ParallelRuns:
         return ledger.folded()
 
     def unpushed_here(self) -> int:
-        """Return the worker count of the run whose merges to this branch are not pushed yet; 0 if everything is
-        pushed.
+        """Return the worker count of the last run if it has merged commits on this branch that are not pushed yet; else
+        0.
         """
         with suppress(HarnessError):
             plan = self.plan()
@@ -70,19 +75,21 @@ class ParallelRuns:
         return {each.name: each for each in workspaces.existing(os.path.join(self.folder, "places"))}
 
     def workspace_list(self) -> JsonObject:
-        """Return all workspaces with their last item, size, time and state."""
+        """Return all workspaces, each with the item that was last worked on, and with its size, time and state."""
         found = [_shown(each) for each in self._existing().values()]
         follows = "harness workspace prune" if self.coordinator() is None else "harness status"
         return {"places": found, "set_aside": self._set_aside(), "next": follows if found else BEGIN}
 
     def _set_aside(self) -> list[str]:
-        """Return the other folders beside the workspaces: unreadable workspaces that were kept, and unknown folders."""
+        """Return the other folders beside the workspaces: unreadable workspaces that were moved aside, and unknown
+        folders.
+        """
         there = os.path.join(self.folder, "places")
         folders = [entry.path for entry in os.scandir(there) if entry.is_dir()] if os.path.isdir(there) else []
         return sorted(path for path in folders if os.path.basename(path) not in self._existing())
 
     def workspace_path(self, name: str) -> JsonObject:
-        """Return the folder of a workspace. For an unknown name, raise ``UsageError`` with the existing names."""
+        """Return the folder of a workspace. If the name is unknown, raise ``UsageError`` with the existing names."""
         known = self._existing()
         if name not in known:
             told = f"There is no workspace {name}" + (f"; there are: {', '.join(known)}" if known else "")
@@ -90,7 +97,7 @@ class ParallelRuns:
         return {"place": name, "path": known[name].folder, "next": "harness workspace list"}
 
     def prune(self) -> JsonObject:
-        """Remove unused workspaces after saving their work in rescues; SC-13.
+        """Remove unused workspaces, after their work has been saved in rescues; SC-13.
 
         Raise ``Busy`` during a run. Keep the workspaces that the next run needs.
         """
@@ -133,10 +140,10 @@ class ParallelRuns:
     # ---- requests
 
     def ask(self, verb: str, **args: object) -> JsonObject:
-        """Send a request to the coordinator. Return its ledger event, and a sentence about the effect in ``said``.
+        """Send a request to the coordinator. Return its ledger event; ``said`` in the event describes the effect.
 
-        Without a run, requests about the queue are carried out here. Raise ``NothingEligible`` for any other request
-        without a run, and ``Busy`` if the coordinator does not answer in time.
+        If no run is active, requests about the queue are carried out here, and any other request raises
+        ``NothingEligible``. Raise ``Busy`` if the coordinator does not answer in time.
         """
         command = f"harness {'queue ' if verb in requests.OF_QUEUE else ''}{_COMMANDS.get(verb, verb)}"
         for workspace in [self.root, *(each.folder for each in self._existing().values())]:
@@ -194,7 +201,7 @@ class ParallelRuns:
     # ---- the queue
 
     def queue(self) -> JsonObject:
-        """Return the merge queue in order, according to the ledger; also for a dead or finished run."""
+        """Return the merge queue in order, according to the ledger, even if the run is dead or finished."""
         plan = self.plan()
         rows = queue_rows(plan)
         is_alive = self.coordinator() is not None
@@ -237,7 +244,7 @@ class ParallelRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviewedRun:
-    """Expected start of the next run, as far as this process can know it."""
+    """Expected start of the next run, as far as this process can predict it."""
 
     plan: RunPlan
     unsure: tuple[str, ...] = ()  # items that other workers were given: whether these go on only their engine knows
@@ -246,9 +253,9 @@ class PreviewedRun:
 def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> PreviewedRun:
     """Return the expected start of the next run with this number of workers; change nothing.
 
-    Raise ``StateDamaged`` as the run would. During a run, the result is that run's plan. After a killed run, existing
-    results of its attempts are included, and attempts without a result count as ended. With ``elsewhere``, attempts of
-    remote workers count as still running, because only their engine knows.
+    Raise ``StateDamaged`` if the run itself would raise this error. If a run is active, return that run's plan. After a
+    killed run, existing results of its attempts are included, and attempts without a result count as ended. With
+    ``elsewhere``, attempts of remote workers count as still running, because only their engine knows their state.
     """
     known = Ledger(folder, only_read=True).folded()
     if _holder(os.path.join(folder, RUN_LOCK)):
@@ -271,7 +278,9 @@ def read_preview(folder: str, workers: int, *, elsewhere: bool = False) -> Previ
 
 
 def refuse_gone(git: Git, folder: str, named: str | None) -> None:
-    """Raise ``UnsafeTree`` if the branch of the previous run, named or checked out, was deleted."""
+    """Raise ``UnsafeTree`` if the branch of the previous run was deleted, unless another branch is named or checked
+    out.
+    """
     branch = f"refs/heads/{named}" if named else git.branch()
     if branch is None or git.commit_of(branch):
         return
@@ -283,8 +292,8 @@ def refuse_gone(git: Git, folder: str, named: str | None) -> None:
 
 
 def _holder(lock: str) -> Owner | None:
-    """Return the live process that holds a lock file, or None. The lock itself is not touched, so others can take
-    it.
+    """Return the live process that holds a lock file, or None. The lock itself is not touched, so other processes can
+    take it.
     """
     try:
         found = Owner.from_record(files.read_json(lock))
@@ -294,7 +303,9 @@ def _holder(lock: str) -> Owner | None:
 
 
 def queue_rows(plan: RunPlan) -> list[JsonObject]:
-    """Return the rows of the merge queue: candidates under verification, then the waiting candidates, in order."""
+    """Return the rows of the merge queue in order: first the candidates under verification, then the waiting
+    candidates.
+    """
     rows = [
         _queued(plan, item, batch.id)
         for batch in plan.under_way
@@ -336,7 +347,7 @@ def _shown(workspace: Workspace) -> JsonObject:
 
 
 def _size(folder: str) -> int:
-    """Return the total size in bytes of all files in a folder, which may change meanwhile."""
+    """Return the total size in bytes of all files in a folder. The folder may change during the call."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:

@@ -1,9 +1,9 @@
 """State of a parallel run: a pure value without a clock.
 
-``RunPlan.apply`` adds one event of the ledger to the state. Applying a prefix of the events and then the rest gives the
-same state as applying all.
+``RunPlan.apply`` adds one event of the ledger to the state. The order of events fully determines the state, so a replay
+can stop at any event and continue later.
 
-An item is ``open`` unless the plan says otherwise. Whether it may be started is decided by the project's file.
+An item is ``open`` unless the plan says otherwise. The project's own file decides whether an open item may be started.
 """
 
 from collections.abc import Iterable
@@ -30,15 +30,20 @@ MOVES: dict[tuple[str, str], str] = {
     (LANDING, "landed"): LANDED,
     (LANDED, "reopened"): OPEN,
 }
-"""Transitions of an item: (state, event or result of an attempt) -> state.
+"""Transitions of an item: a state and an event (or the result of an attempt) lead to a new state.
 
 An event of a job that is not the item's last job changes nothing.
 """
 
 LOST_TIMES = 3
-"""Number of consecutive attempts without any report after which the item waits for the user."""
+"""Number of consecutive lost attempts after which an item waits for the user. An attempt is lost if it has no
+result.
+"""
 BARREN = 3
-"""Number of consecutive attempts without anything to verify, beyond one per worker, after which the agent is blamed."""
+"""Number of consecutive attempts that leave nothing to verify, after which the run stops because of the agent.
+
+The number of workers is added to this number.
+"""
 
 
 @dataclass
@@ -67,7 +72,7 @@ class ItemProgress:
 
 @dataclass
 class LandingBatch:
-    """Batch of candidates to be merged together: the commit of each prefix, and the state of the verification."""
+    """Batch of candidates to be merged together, with the commit of each prefix and the state of the verification."""
 
     id: int
     members: list[str]
@@ -81,14 +86,14 @@ class LandingBatch:
 
     @property
     def may_land_whole(self) -> bool:
-        """True if no result so far prevents a merge of the whole batch."""
+        """True unless a result so far prevents a merge of the whole batch."""
         search = self.search
         return not (search.high or search.contradicts or search.broken > 1)
 
 
 @dataclass
 class JoinedHead:
-    """Merged commits that were rebuilt on top of the remote's. The branch moves there after verification."""
+    """Merged commits that were rebased onto the remote's commits. The branch moves to this head after verification."""
 
     commit: str
     before: str  # the commit of the branch that it takes the place of
@@ -98,7 +103,7 @@ class JoinedHead:
 
 @dataclass
 class RunPlan:
-    """State of a parallel run after the events so far."""
+    """State of a parallel run after all events so far."""
 
     run: str = ""
     engine: str = ""  # of its workers; empty: those of this machine
@@ -141,11 +146,11 @@ class RunPlan:
     closed: bool = False
 
     def work(self, item: str) -> ItemProgress:
-        """Return the state of an item in this run."""
+        """Return the state of one item in this run."""
         return self.works.setdefault(item, ItemProgress())
 
     def in_state(self, *states: str) -> list[str]:
-        """Return the items in one of these states, which may not include ``open`` or ``landed``."""
+        """Return the items in one of these states. ``open`` and ``landed`` are not permitted as states here."""
         return [item for item in self.busy if self.works[item].state in states]
 
     def _set(self, item: str, state: str) -> ItemProgress:
@@ -201,7 +206,7 @@ class RunPlan:
                 self.queue.append(each["item"])
 
     def carried(self) -> list[JsonObject]:
-        """Return the rows about items that the next run needs from this run."""
+        """Return the records of items that the next run takes over from this run."""
         return [
             {
                 "item": item,
@@ -313,7 +318,9 @@ class RunPlan:
             self._give_up_ahead()
 
     def _give_up_ahead(self) -> None:
-        """Return the members of batches ahead to the queue, in order, because their base will not be merged."""
+        """Return the members of all batches ahead to the queue, in order, because the batch below them will not be
+        merged.
+        """
         members = [item for batch in self.ahead for item in batch.members]
         for item in members:
             self._move(item, "released")
@@ -436,19 +443,19 @@ class RunPlan:
 
     @property
     def moving(self) -> tuple[str, str] | None:
-        """Old and new commit of a recorded branch move that may be incomplete; None if there is none."""
+        """Old and new commit of a branch move that was recorded but may be incomplete; None if there is none."""
         if self.batch and self.batch.landing:
             return self.batch.base, self.batch.landing
         return (self.joined.before, self.joined.commit) if self.joined and self.joined.proven else None
 
     @property
     def broken(self) -> dict[str, tuple[str, ...]]:
-        """Items that were merged, broke other items and are not fixed, each with the items that it broke."""
+        """Merged items that broke other items and are not fixed, each with the items that it broke."""
         return {item: work.breaks for item, work in self.works.items() if work.breaks and work.state != LANDED}
 
     @property
     def left_unpushed(self) -> JsonObject | None:
-        """Merged commit that was not pushed, with the reason ``why``; None if there is nothing to push.
+        """Merged commit that was not pushed, with the reason in ``why``; None if there is nothing to push.
 
         ``message`` is a line for the user. The next run pushes the commit, unless the user has to pull first.
         """
@@ -460,7 +467,7 @@ class RunPlan:
 
     @property
     def shut_slots(self) -> list[str]:
-        """Present slots whose workspace could not be set up."""
+        """Slots of the run whose workspace could not be set up."""
         return [slot for slot in self.shut if int(slot[1:]) <= self.workers]
 
     def _on_blocked(self, event: JsonObject) -> None:

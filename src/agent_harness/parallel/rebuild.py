@@ -1,8 +1,8 @@
 """Reconstruction of a missing or unreadable ledger from the state on disk: ``harness queue rebuild``.
 
-A job that the project still shows keeps its item. The next run collects its result; a job without a result counts as
-lost. A candidate that is already on the branch, according to trailers, is completed and not merged again. A candidate
-without an owner becomes a rescue.
+If the project still assigns an item to a job, the job keeps the item. The next run collects the job's result; a job
+without a result counts as lost. If a candidate is already on the branch, according to trailers, its merge is completed
+and not repeated. A candidate that no job owns becomes a rescue.
 
 Some facts are only in a ledger: rejected, held, parked, spent, not pushed. They come from the readable part of the old
 ledger, or else from the previous run's journal. Refs and results take precedence over both. Other facts stay unknown,
@@ -30,7 +30,7 @@ from agent_harness.session import parallel_settings
 _NAME = re.compile(r"(?P<run>[0-9A-Za-z]+)\.(?P<name>.+)\.(?P<fence>\d{1,9})")
 _SETTINGS = {name: parallel_settings.default(name) for name in ("batch_max", "mends")}  # the next run says its own
 SENT_BACK = "sent_back"
-"""Reason of a required fix whose real reason is no longer known."""
+"""Reason given for a required fix if the original reason is no longer known."""
 UNKNOWN = (
     "how often an item was rejected, and what it had to fix: its next attempt starts from the branch",
     "which candidates you had held back, and their order, except by the time of their proof",
@@ -41,7 +41,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class LeftRun:
-    """State of a dead run according to the project's own files."""
+    """State that a dead run left in the project's own files."""
 
     workers: int
     branch: str | None  # if it was named
@@ -51,7 +51,7 @@ class LeftRun:
 
 @dataclass(frozen=True, kw_only=True)
 class LeftJob:
-    """Job of a dead run according to the job's folder."""
+    """State that a job of a dead run left in the job's folder."""
 
     id: str
     item: str
@@ -65,7 +65,9 @@ class LeftJob:
 
 @dataclass(kw_only=True)
 class EarlierJournal:
-    """Readable part of a journal: ``plan`` after ``lines`` lines; ``where`` describes the location for the user."""
+    """Readable part of a journal: ``plan`` is the state after ``lines`` lines, and ``where`` names the place for the
+    user.
+    """
 
     plan: RunPlan = field(default_factory=RunPlan)
     lines: int = 0
@@ -90,7 +92,7 @@ class Rebuilt:
     kept: str = ""  # path of the old ledger
 
     def told(self) -> list[str]:
-        """Return the report about the rebuilt ledger as lines of text."""
+        """Return a report about the rebuilt ledger as lines of text."""
         ready = [each.item for each in self.jobs if each.commit and each.item not in self.landed]
         lost = [each.item for each in self.jobs if not each.since]
         back = [f"{each['item']} ({_times(each)})" for each in self.carried if each["bounces"] or each["mend"]]
@@ -120,7 +122,7 @@ def _times(carried: JsonObject) -> str:
 
 
 def is_missing(folder: str) -> bool:
-    """Return True if the ledger is missing although there are jobs."""
+    """Return True if the ledger is missing although jobs exist."""
     with suppress(OSError):
         return not os.path.exists(os.path.join(folder, "ledger.jsonl")) and bool(
             os.listdir(os.path.join(folder, "orders"))
@@ -129,7 +131,7 @@ def is_missing(folder: str) -> bool:
 
 
 def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Callable[[str], None]) -> None:
-    """Rebuild the ledger at the start of a run if it is missing, and report this: SC-14."""
+    """At the start of a run, rebuild the ledger if it is missing, and report the rebuild. SC-14."""
     if not is_missing(folder):
         return
     with run_held(folder, hint="wait for it, or end it by Ctrl-C"):
@@ -138,9 +140,9 @@ def where_missing(folder: str, git: Git, branch: str, left: LeftRun, *, say: Cal
 
 
 def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
-    """Replace the ledger by a rebuilt one; the old ledger is kept among the finished runs.
+    """Replace the ledger with a rebuilt one. The old ledger is kept among the finished runs.
 
-    The call can be repeated, because refs and results do not change.
+    The call can be repeated with the same result, because refs and results do not change.
     """
     before = _earlier(folder)
     refs = ProjectRefs(project_id(folder))
@@ -189,7 +191,7 @@ def rebuild(folder: str, git: Git, branch: str, left: LeftRun) -> Rebuilt:
 
 
 def _earlier(folder: str) -> EarlierJournal:
-    """Return the readable part of the current journal, or else of the previous run's."""
+    """Return the readable part of the current journal, or else of the journal of the previous run."""
     path, runs = os.path.join(folder, "ledger.jsonl"), os.path.join(folder, "runs")
     with suppress(OSError):
         old = [entry for entry in os.scandir(runs) if entry.is_file(follow_symlinks=False)]
@@ -201,7 +203,9 @@ def _earlier(folder: str) -> EarlierJournal:
 
 
 def _readable(path: str, folder: str) -> EarlierJournal | None:
-    """Return a journal up to its first unreadable or invalid event; None if it has no event of this project."""
+    """Return the part of a journal before the first unreadable or invalid event; None if it has no event of this
+    project.
+    """
     events = journals.readable(path, folder)
     plan, lines = RunPlan(), 0
     pushed: set[str] = set()
@@ -231,7 +235,7 @@ def _positions_in_queue(plan: RunPlan) -> Callable[[str], int]:
 
 
 def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: EarlierJournal) -> str:
-    """Return the last merged commit if the remote is not known to have it; else empty."""
+    """Return the last merged commit if the remote may not have it; else an empty string."""
     if not before.pushes and not before.plan.unpushed:
         return ""
     commits = {*on_branch.values()}
@@ -245,7 +249,7 @@ def _unpushed(git: Git, branch: str, on_branch: Mapping[str, str], before: Earli
 def _carried(
     git: Git, known: list[LeftJob], on_branch: Mapping[str, str], plan: RunPlan, left: LeftRun
 ) -> list[JsonObject]:
-    """Return a row for each item, based on its last job and on earlier journals."""
+    """Return a record for each item, based on the item's last job and on earlier journals."""
     last = _last(known)
     rows: list[JsonObject] = []
     for item in dict.fromkeys([*last, *plan.works, *left.rejected]):
@@ -268,8 +272,8 @@ def _carried(
 
 
 def _is_sent_back(plan: RunPlan, job: LeftJob) -> bool:
-    """Return True if the job's candidate was rejected, even if the killed run had not recorded this in the project
-    yet.
+    """Return True if the job's candidate was rejected, even if the killed run had not yet recorded the rejection in the
+    project.
     """
     work = plan.works.get(job.item)
     return work is not None and (work.state, work.job) == (OPEN, job.id) and work.rejections > 0
@@ -283,21 +287,21 @@ def _is_kept(git: Git, *commits: str) -> bool:
 
 
 def _folders(folder: str) -> dict[str, re.Match[str]]:
-    """Return the folders of all jobs by path, with the parts of their names."""
+    """Return the folders of all jobs: each path with the parts of the folder's name."""
     there = os.path.join(folder, "orders")
     names = sorted(os.listdir(there)) if os.path.isdir(there) else []
     return {os.path.join(there, name): match for name in names if (match := _NAME.fullmatch(name))}
 
 
 def _accepted(folder: str) -> dict[str, str]:
-    """Return the proven commit of each job whose result is accepted."""
+    """Return the proven commit of each job whose work was accepted."""
     results = ((match, result_of_job(folder, "/".join(match.groups()))) for match in _folders(folder).values())
     found = {"/".join(match.groups()): result for match, result in results if result.get("status") == ACCEPTED}
     return {job: str(result.get("commit")) for job, result in found.items()}
 
 
 def _jobs(folder: str, git: Git, refs: ProjectRefs) -> list[LeftJob]:
-    """Return the attempts whose folder exists and agrees with its own name."""
+    """Return the attempts whose folder exists and whose job file agrees with the folder's name."""
     found = (_job(path, match, git, refs) for path, match in _folders(folder).items())
     return [each for each in found if each]
 
@@ -324,7 +328,7 @@ def _job(folder: str, match: re.Match[str], git: Git, refs: ProjectRefs) -> Left
 
 
 def _last(known: list[LeftJob]) -> dict[str, LeftJob]:
-    """Return the most recent job of each item."""
+    """Return, for each item, its most recent job."""
     last: dict[str, LeftJob] = {}
     for each in known:
         if each.item not in last or each.fence > last[each.item].fence:
@@ -338,7 +342,7 @@ def _write(ledger: Ledger, job: LeftJob) -> None:
 
 
 def _write_landing(ledger: Ledger, git: Git, branch: str, landed: Mapping[str, str]) -> None:
-    """Record a merge that has already reached the branch, so that the next run repeats the remaining steps."""
+    """Record a merge that has already moved the branch, so that the next run completes the remaining steps."""
     commits = {sha: item for item, sha in landed.items() if sha}
     if not commits:
         return

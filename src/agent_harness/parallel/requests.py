@@ -1,7 +1,7 @@
-"""Requests of people to a parallel run: the rules that grant a request, and its delivery to the coordinator.
+"""Requests of the user to a parallel run: the rules that grant a request, and its delivery to the coordinator.
 
-``granted`` turns a request into a ledger event, based on the plan. An impossible request is an error that lists what is
-possible. ``told`` describes such an event to the user. Requests are files in ``parallel/mailbox``:
+``granted`` turns a request into a ledger event, based on the plan. For an impossible request it raises an error that
+lists what is possible. ``told`` describes such an event to the user. Requests are files in ``parallel/mailbox``:
 
     ID.json          {"id", "verb", "args", "by", "at"}, written by the requester
     ID.taken.json    the same file, renamed when the coordinator takes it, so that it can no longer be withdrawn
@@ -29,7 +29,7 @@ from agent_harness.session.parallel_settings import MOST_WORKERS
 SCALE, RECALL = "scale", "recall"
 HOLD, RELEASE, DROP, FIRST = "hold", "release", "drop", "first"
 OF_QUEUE = (HOLD, RELEASE, DROP, FIRST)
-"""Requests about candidates, which also work when no run is active."""
+"""Names of the requests about candidates. These requests can also be carried out when no run is active."""
 _NAME = re.compile(r"([0-9a-f]{24})(\.taken|\.answer)?\.json")
 _LONGEST = 64 * 1024
 _HALF = re.compile(r"[0-9a-f]{24}\.(taken\.|answer\.)?json\.tmp\..*")
@@ -37,7 +37,7 @@ _STALE_SECONDS = 600.0
 
 
 def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject]:
-    """Return the type and members of the event for a request.
+    """Return the type and the members of the ledger event for a request.
 
     Raise ``UsageError`` for an invalid request, and ``Busy`` if the candidate is being merged now.
     """
@@ -63,7 +63,7 @@ def granted(plan: RunPlan, verb: str, args: JsonObject) -> tuple[str, JsonObject
 
 
 def _of_queue(plan: RunPlan, verb: str) -> tuple[str, list[str]]:
-    """Return the event type for a queue request, and the items that it can be used on."""
+    """Return the event type for a queue request, and the items to which the request can apply."""
     return {
         HOLD: ("held", plan.in_state(READY, WORKING)),
         RELEASE: ("unheld", [*plan.held]),
@@ -90,7 +90,7 @@ def _unknown(named: str, what: str, known: list[str], hint: str, words: list[str
 
 
 def told(event: JsonObject) -> str:
-    """Return a sentence that describes the event of a request to the user."""
+    """Return a sentence that tells the user the effect of a request, given its event."""
     item = event.get("item")
     match event["type"]:
         case "scaled":
@@ -131,7 +131,7 @@ class Mailbox:
         return request
 
     def answered(self, request: str) -> JsonObject | None:
-        """Return the answer to a request and delete its file; None if there is no answer yet."""
+        """Return the answer to a request and delete the answer's file; None if there is no answer yet."""
         path = self._path(request, ".answer")
         try:
             found = files.read_json(path)
@@ -141,7 +141,7 @@ class Mailbox:
         return found
 
     def withdraw(self, request: str) -> bool:
-        """Withdraw a request. Return False if the coordinator has already taken or answered it."""
+        """Withdraw a request. Return False if the coordinator has already taken or answered the request."""
         try:
             os.unlink(self._path(request))
         except FileNotFoundError:
@@ -156,7 +156,9 @@ class Mailbox:
     # ---- the coordinator
 
     def taken(self, say: Callable[[str], None]) -> Iterator[JsonObject]:
-        """Take the open requests out of the mailbox and yield them, oldest first."""
+        """Take all open requests from the mailbox, so that they can no longer be withdrawn, and yield them, oldest
+        first.
+        """
         try:
             entries = sorted(os.scandir(self._folder), key=lambda each: each.stat(follow_symlinks=False).st_mtime_ns)
         except OSError:  # none, or one that was withdrawn at this moment
@@ -193,7 +195,7 @@ class Mailbox:
         return found if is_known and isinstance(found.get("id"), str) else None
 
     def _forget_stale(self, entry: "os.DirEntry[str]") -> None:
-        """Delete a stale file that a dead process has left."""
+        """Delete a mailbox file that was left by a process that has exited."""
         with suppress(OSError):
             if entry.stat(follow_symlinks=False).st_mtime < time.time() - _STALE_SECONDS:
                 os.unlink(entry.path)

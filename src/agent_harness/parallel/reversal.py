@@ -2,7 +2,7 @@
 
 No history is rewritten, and no index, work tree or merge state is changed; conflicts are returned as a result. The
 caller verifies the commit before moving a branch to it. The decision is recorded before the first step, so that another
-process can complete it after a kill. Source: ``faces.md`` F-STORY-2.
+process can complete the reversal after a kill. Source: ``faces.md`` F-STORY-2.
 """
 
 import os
@@ -21,7 +21,7 @@ from agent_harness.session import ledger
 from agent_harness.session.ledger import ClaimVerdict
 
 UNDO, REDO = "undo", "redo"
-"""Words in the ledger for an item that the user undid or restored."""
+"""Ledger words for an item that the user undid, and for an item that the user restored."""
 _SHORTEST = 7  # characters of a commit
 
 
@@ -38,9 +38,10 @@ class Changed:
 
 
 def of_session(path: str, word: str) -> tuple[str, ...]:
-    """Return the ids of the items that were accepted in a session such as ``S8``; empty for any other word.
+    """Return the ids of the items that were accepted in the session named by ``word``, such as ``S8``.
 
-    Raise ``UsageError`` if nothing was accepted in that session.
+    Return an empty result if the word does not name a session. Raise ``UsageError`` if nothing was accepted in the
+    session.
     """
     number = word[1:]
     if word[:1] not in ("s", "S") or not number.isdecimal():
@@ -53,7 +54,7 @@ def of_session(path: str, word: str) -> tuple[str, ...]:
 
 
 def undone_by(path: str, word: str) -> ClaimVerdict | None:
-    """Return the ledger line of the undo whose commit id begins with the word; None if there is none."""
+    """Return the ledger line of the undo whose commit id begins with ``word``; None if there is none."""
     if len(word) < _SHORTEST or not word.isalnum():
         return None
     said = (each for each in ledger.newest_first(path) if each.by_person and each.word == UNDO)
@@ -61,7 +62,7 @@ def undone_by(path: str, word: str) -> ClaimVerdict | None:
 
 
 def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
-    """Return the last ledger line that accepted the item, if the head still contains its commit, or None."""
+    """Return the last ledger line that accepted the item; None if the head no longer contains its commit."""
     found = (each for each in ledger.newest_first(path) if each.item == item and each.accepted)
     line = next((each for each in found if each.commit and each.base), None)
     head = git.head()
@@ -74,7 +75,9 @@ def accepted(git: Git, path: str, item: str) -> ClaimVerdict | None:
 
 
 def before(git: Git, verdict: ClaimVerdict) -> str:
-    """Return the commit before the work of this verdict, excluding work that was merged at the same time."""
+    """Return the commit before the work of this verdict. Work of other items that was merged at the same time is not
+    included.
+    """
     return trailers.before(git, str(verdict.commit), verdict.item) or str(verdict.base)
 
 
@@ -96,10 +99,10 @@ def stands_on(git: Git) -> tuple[str, str]:
 
 
 def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[bytes], bool]) -> str:
-    """Return the tree of ``head`` without the changes between two commits of its history.
+    """Return the tree of ``head`` without the changes that were made between two commits of its history.
 
-    ``own`` selects files that stay as in the head. Raise ``Refused`` with the files if later work changed the same
-    lines.
+    Files that ``own`` selects stay as they are in the head. Raise ``Refused`` with the affected files if later work
+    changed the same lines.
     """
     merged = merge_queue.merged(git, head, until, since)
     if conflicts := [each for each in merged.conflicts if not own(os.fsencode(each))]:
@@ -124,7 +127,7 @@ def tree_without(git: Git, head: str, *, since: str, until: str, own: Callable[[
 def changed_by(
     git: Git, head: str, commit: str, *, own: Callable[[bytes], bool], free: Collection[str] = ()
 ) -> Changed:
-    """Return the changes of a move from ``head`` to ``commit``.
+    """Return the changes that a move from ``head`` to ``commit`` makes.
 
     Raise ``UnsafeTree`` if the move would overwrite a file of the user: an uncommitted file that is not in ``free``, or
     an ignored file at the path of a new one. A file that already has its new content, as after a kill, is accepted.
@@ -149,7 +152,7 @@ def changed_by(
 
 @dataclass(frozen=True, kw_only=True)
 class Reversal:
-    """Decided and verified reversal, with all the data to complete it."""
+    """Reversal that is decided and verified, with all data that is needed to complete it."""
 
     item: str
     again: bool  # the item comes back
@@ -182,13 +185,15 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Record the decided reversal durably. Without a path nothing is recorded, and a kill cannot be repaired."""
+    """Record the decided reversal durably. Without a path nothing is recorded, so the reversal cannot be completed
+    after a kill.
+    """
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})
 
 
 def decided(path: str | None) -> Reversal | None:
-    """Return the recorded reversal that a dead process left incomplete; None if there is none or it is invalid."""
+    """Return the recorded reversal that a dead process left incomplete; None if the record is missing or invalid."""
     if path is None or not os.path.exists(path):
         return None
     try:
@@ -201,6 +206,6 @@ def decided(path: str | None) -> Reversal | None:
 
 
 def over(path: str | None) -> None:
-    """Delete the record of a completed reversal."""
+    """Delete the record of a reversal that is completed."""
     if path is not None:
         files.unlink(path)

@@ -1,7 +1,7 @@
-"""``harness run --workers N`` up to the start of its coordinator, and the preview of ``--dry-run``.
+"""``harness run --workers N`` until its coordinator starts, and the preview of ``--dry-run``.
 
-A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort``. The part that all protocols
-share is here: the target branch, the folder of the run, the engine, the settings, and the next command.
+A protocol opens its project, recovers interrupted work, and passes its ``ProjectPort`` to this module. The part that
+all protocols share is here: the target branch, the folder of the run, the engine, the settings, and the next command.
 """
 
 import os
@@ -31,12 +31,12 @@ INTERRUPTED: Mapping[str, object] = {
     "message": "Interrupted; the next run continues.",
     "exit_code": 130,
 }
-"""Answer of a run whose coordinator was interrupted."""
+"""Answer that a run gives if its coordinator was interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Options of a run with several workers, common to all protocols."""
+    """Options that all protocols have in common for a run with several workers."""
 
     workers: int
     agents: Sequence[str]  # specifications, in their order
@@ -52,7 +52,7 @@ class RunRequest:
 
 
 def existing_folder(stands_for: str, project: str) -> str | None:
-    """Return the folder of the project's parallel runs, or ``None`` if it does not exist yet.
+    """Return the folder of the project's parallel runs; ``None`` if the folder does not exist yet.
 
     ``stands_for`` is the file that identifies the project.
     """
@@ -74,7 +74,7 @@ def made_folder(stands_for: str, project: str) -> str:
 
 
 def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *, otherwise: str) -> str:
-    """Return the full name of the branch to merge to: the named branch, or the checked-out one.
+    """Return the full name of the target branch: the branch that the user named, or else the checked-out branch.
 
     Raise ``UnsafeTree`` if there is no branch or no commit. If the previous run in ``folder`` used a branch that was
     deleted since, the error says how to restore it. ``otherwise`` is the suggested command without workers.
@@ -88,7 +88,7 @@ def branch_to_land_on(git: Git | None, folder: str | None, named: str | None, *,
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """Run with its folder, branch and engine, before its coordinator starts."""
+    """Run that is ready to start its coordinator, with its folder, branch and engine."""
 
     request: RunRequest
     git: Git
@@ -110,19 +110,19 @@ class PreparedRun:
         say: Callable[[str], None],
         stop: Stop,
     ) -> "PreparedRun":
-        """Prepare a run. ``folder`` contains the project's parallel runs; ``refs`` is the ref folder of jobs for other
+        """Prepare a run. ``folder`` contains the project's parallel runs; ``refs`` is the ref prefix of jobs for other
         machines.
         """
         engine = request.engine_factory(git, folder, say, refs) if request.engine_factory else None
         return cls(request=request, git=git, branch=branch, folder=folder, say=say, stop=stop, engine=engine)
 
     def rebuild_ledger(self, left: LeftRun) -> None:
-        """Rebuild the ledger if it is missing although an earlier run has left work."""
+        """Rebuild the ledger if the ledger is missing although an earlier run has left work."""
         left = replace(left, workers=self.request.workers)
         rebuild.where_missing(self.folder, self.git, self.branch, left, say=self.say)
 
     def say_odd_touches(self, found: Mapping[str, object]) -> None:
-        """Report items whose ``touches`` is invalid."""
+        """Report the items whose member ``touches`` is invalid."""
         for line in odd_touches(found):
             self.say(line)
 
@@ -158,7 +158,9 @@ class PreparedRun:
 
 
 def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
-    """Return the command to type after a run: for a pause, the run's own hint, or a held queue, in this order."""
+    """Return the command that the user can type after a run. A pause comes first, then the run's own hint, then a held
+    queue.
+    """
     if paused:
         return "harness resume"
     return str(done.get("hint") or ("harness queue" if done["reason"] == "held" else otherwise))
@@ -169,7 +171,7 @@ def next_command(done: JsonObject, otherwise: str, *, paused: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPreview:
-    """Input of ``preview``: a protocol's description of a run that is not started."""
+    """Input for ``preview``: a protocol's description of a run that will not be started."""
 
     git: Git
     folder: str  # of the run; it need not exist
@@ -185,7 +187,8 @@ class RunPreview:
 
 
 def preview(found: PreviewedRun, run: RunPreview) -> JsonObject:
-    """Return the items that the run would start, and the other items with reasons; change nothing.
+    """Return the items that the run would start, and each other item with the reason why it would not start; change
+    nothing.
 
     ``found`` is the result of ``read_preview``.
     """
@@ -230,7 +233,7 @@ def preview_lines(found: JsonObject, at_most: str, named: Callable[[str], str] =
 
 
 def shown_target(target: PushTarget | None) -> str | None:
-    """Return the push target as text for the user; None if there is none."""
+    """Return the push target as text for the user; None if nothing is pushed."""
     return f"{target.remote}, {_short(target.branch)}" if target else None
 
 

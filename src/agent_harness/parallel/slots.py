@@ -1,4 +1,4 @@
-"""Slots of the machine and of agent accounts for the jobs of one run. SC-40, SC-41, SC-43.
+"""Slots that one run takes for its jobs from this machine and from agent accounts. SC-40, SC-41, SC-43.
 
 ``kernel/host/`` knows the number of slots and their holders. ``supervision/agent_slots.py`` has the limits of an
 account.
@@ -20,13 +20,13 @@ SHORT_SECONDS = 60.0
 
 
 class RunSlots:
-    """Access of one run to agent slots and check slots. The caller that takes a slot also releases it."""
+    """Access of one run to agent slots and check slots. The caller that takes a slot must release it."""
 
     def __init__(
         self, folder: str, memory: int, accounts: Sequence[str], policy: RefusalPolicy, say: Callable[[str], None]
     ) -> None:
-        """Prepare the slots. ``accounts`` are the agents' accounts in order of preference: the first free one is
-        used.
+        """Prepare the slots. ``accounts`` are the agents' accounts in order of preference: the first account with a
+        free slot is used.
         """
         self._folder = folder
         self._memory = memory
@@ -41,18 +41,18 @@ class RunSlots:
         self.why: list[str] = []  # a job could not be given in this round
 
     def begin_round(self) -> None:
-        """Start a new round of job starts, without the reasons and limits of the last round."""
+        """Start a new round of job starts. The reasons and limits of the last round no longer apply."""
         self._is_full = False
         self.refused = None
         self.why = []
 
     @property
     def waits(self) -> bool:
-        """Return True if a job could start in this round as soon as a slot or a refused account is free."""
+        """Return True if a job of this round only waits for a free slot or for the end of a provider's refusal."""
         return self._is_full or (self.refused is not None and self._policy.wait)
 
     def for_agent(self, told: JsonObject, *, is_beside: bool) -> tuple[HostSlot, JsonObject] | None:
-        """Return a slot for an agent, with the agent's part of the job inputs; None if no agent may start.
+        """Return a slot for an agent, with the job inputs for this agent; None if no agent may start.
 
         If other agents are running, also require free memory and disk space.
         """
@@ -96,7 +96,7 @@ class RunSlots:
         self._say_once(kind, why)
 
     def _say_once(self, kind: str, why: str) -> None:
-        """Report a reason for waiting, only once until a job of that kind has started."""
+        """Report a reason for waiting. The report is not repeated until a job of the same kind has started."""
         self.why = list(dict.fromkeys([*self.why, why]))
         if self._said.get(kind) != why:
             self._said[kind] = why
@@ -104,7 +104,10 @@ class RunSlots:
 
 
 def shortage(folder: str, memory: int) -> str | None:
-    """Return why no further agent may start: less than ``memory`` bytes of memory or 2 GB of disk are free; or None."""
+    """Return the reason why no further agent may start; else None.
+
+    The reason is that less than ``memory`` bytes of memory, or less than 2 GB of disk space, are free.
+    """
     disk = os.statvfs(folder)
     if free_memory() < memory:
         return f"less than {memory >> 20} MB of memory are free"
@@ -112,9 +115,9 @@ def shortage(folder: str, memory: int) -> str | None:
 
 
 class MemoryWatch:
-    """Rule for memory shortage: cancel one agent a minute while less than half of ``memory`` is free.
+    """Rule for a shortage of memory: while less than half of ``memory`` is free, one agent is cancelled each minute.
 
-    Pure: times are seconds of a single clock.
+    Pure: all times are seconds of the same clock.
     """
 
     def __init__(self, memory: int) -> None:
@@ -122,7 +125,7 @@ class MemoryWatch:
         self._short_since: float | None = None
 
     def is_due(self, free: int, now: float) -> bool:
-        """Return True if an agent should be cancelled, given the free memory in bytes. Call this method
+        """Return True if an agent should be cancelled now, given the free memory in bytes. Call this method
         continuously.
         """
         if free >= self._least:

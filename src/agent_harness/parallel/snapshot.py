@@ -43,22 +43,24 @@ __all__ = [
 
 WRITE_SECONDS = 1.0
 QUIET_SECONDS = 15
-"""Number of seconds without an update after which a live coordinator is reported as silent."""
+"""Number of seconds without an update of the snapshot after which a live coordinator is reported as silent."""
 MOST_BYTES = 4 << 20
 MOST_AGENTS = 16
-"""Maximum number of agents that get a line of their own on one screen."""
+"""Maximum number of agents that are shown on one screen with a line each."""
 
 
 class RunSnapshot:
-    """Snapshot file of one run, which the run replaces regularly."""
+    """Snapshot file of one run. The run's coordinator replaces the file regularly."""
 
     def __init__(self, path: str | None) -> None:
-        """Set the path of the snapshot file; without a path nothing is written."""
+        """Set the path of the snapshot file. Without a path, nothing is written."""
         self._path = path
         self._next = 0.0  # of the monotonic clock, when it may be written again
 
     def show(self, view: Callable[[], JsonObject], *, now: bool = False) -> None:
-        """Write the result of ``view`` to the file. Without ``now``, skip this within a second of the last write."""
+        """Write the result of ``view`` to the file. Unless ``now`` is set, do nothing within a second of the last
+        write.
+        """
         if self._path is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + WRITE_SECONDS
@@ -73,7 +75,7 @@ class RunSnapshot:
 
 
 def change(path: str | None, **members: object) -> None:
-    """Replace members in a finished run's snapshot; do nothing if there is no snapshot."""
+    """Replace members in the snapshot of a finished run; do nothing if there is no snapshot."""
     found = path and _read(path)
     if path and found:
         with suppress(OSError):
@@ -93,7 +95,7 @@ def _write(path: str, record: JsonObject) -> None:
 
 
 def _read(path: str) -> tuple[JsonObject, float] | None:
-    """Return the snapshot and its time of writing; None if it is invalid."""
+    """Return the snapshot and the time when it was written; None if the snapshot is invalid."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, encoding="utf-8") as file:
@@ -107,7 +109,7 @@ def _read(path: str) -> tuple[JsonObject, float] | None:
 
 
 def told(path: str) -> JsonObject | None:
-    """Return the snapshot with ``alive`` and ``age_seconds``, for a JSON answer; None if there is none."""
+    """Return the snapshot for a JSON answer, with ``alive`` and ``age_seconds`` added; None if there is no snapshot."""
     found = _read(path)
     if found is None:
         return None
@@ -120,7 +122,7 @@ def told(path: str) -> JsonObject | None:
 
 
 def at_work(found: JsonObject | None) -> str | None:
-    """Describe the running agents in a few words; None if the run is not alive."""
+    """Return a short description of the running agents; None if the run is not alive."""
     if not found or not found.get("alive"):
         return None
     number = agents(found)
@@ -138,7 +140,7 @@ def spent_usd(found: JsonObject) -> float:
 
 
 def worker_on(found: JsonObject | None, item: str) -> Mapping[str, object] | None:
-    """Return the worker that works on an item according to the snapshot; None without one, or if the run is not
+    """Return the worker that works on an item according to the snapshot; None if there is none, or if the run is not
     alive.
     """
     rows = _rows((found or {}).get("workers")) if found and found.get("alive") else []
@@ -153,15 +155,15 @@ def workspace_of(worker: Mapping[str, object], home: str) -> str | None:
 
 
 def held(found: JsonObject | None) -> list[str]:
-    """Return the proven items in the snapshot that the user keeps from being merged."""
+    """Return the proven items that the user has held back from the merge, according to the snapshot."""
     rows = _rows((found or {}).get("queue"))
     return [str(each.get("item")) for each in rows if each.get("state") == "held"]
 
 
 def lines(found: JsonObject, named: Callable[[str], str] = str, *, most: int | None = None) -> list[str]:
-    """Return the snapshot as lines of text; ``named`` formats an item, ``most`` limits the agents with a line.
+    """Return the snapshot as lines of text. ``named`` formats an item; at most ``most`` agents get a line each.
 
-    The agent's activity comes before the title, because a narrow screen cuts the end.
+    The agent's activity comes before the title, because a narrow screen cuts the end of a line.
     """
     workers = _rows(found.get("workers"))
     age = _count(found.get("age_seconds"))
@@ -227,7 +229,7 @@ def _dollars(found: object) -> float | None:
 
 
 def _since(at: object, age: int) -> str:
-    """Return the time between a moment and the writing of the snapshot, as text."""
+    """Return, as text, the time that had passed since a given moment when the snapshot was written."""
     from agent_harness.kernel import clock
 
     moment = clock.parse(at)

@@ -1,7 +1,7 @@
 """Process that executes jobs one at a time: ``python -m agent_harness.parallel.worker_process``.
 
 Each line of its standard input requests a job: ``{"folder", "hands", "environment"}``. The job runs in a fork of this
-process, which has all modules imported already. ``over`` is written after all the job's processes have exited. If a
+process, which has already imported all modules. When all processes of the job have exited, ``over`` is written. If a
 fork is killed or leaves a process behind, this process exits, and its supervisor ends the remaining processes.
 
 The fork locks the workspace, prepares it for the job, runs the protocol's code there, and copies the results to the
@@ -32,7 +32,7 @@ from agent_harness.parallel.workspaces import Workspace
 
 
 class WorkspaceNotSetUp(PreflightFailed):
-    """Error: even a new workspace could not be set up. No agent was started, and the slot is unusable."""
+    """Error: even a new workspace could not be set up. No agent was started, and the slot can no longer be used."""
 
     code = NOT_SET_UP
 
@@ -46,7 +46,9 @@ EXECUTORS = {
         ("testing.engine_hands", "testing.engine_job"),
     )
 }
-"""Functions that execute a job, by the name in the job's file. The name stays even if the module is renamed."""
+"""Functions that execute a job, by the name in the job's file. The name stays the same even if the module is
+renamed.
+"""
 OVER = b"over"
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # prctl(2)
 _OURS = "agent_harness."
@@ -89,7 +91,7 @@ def main() -> int:
 
 
 def _become_worker(prctl: Callable[..., object], request: JsonObject, told: int) -> None:
-    """Execute one job in the fork with the job's environment and log, then report the imported modules. Never
+    """Execute one job in the fork, with the job's environment and log. Then report the imported modules, and never
     return.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -128,7 +130,7 @@ def _any_child() -> bool:
 
 
 def _import(names: Iterable[str]) -> None:
-    """Import the modules that the last job used, so that the next job starts faster."""
+    """Import the modules that the last job used, so that the next job can start faster."""
     for name in names:
         if name not in sys.modules:
             with suppress(ImportError):
@@ -138,7 +140,7 @@ def _import(names: Iterable[str]) -> None:
 def carried_out(folder: str) -> int:
     """Execute the job in ``folder`` and write its result. Return 0 if there is a result.
 
-    A job whose workspace was destroyed has no result.
+    A job has no result if its workspace was destroyed.
     """
     job = Job.from_record(files.read_json(os.path.join(folder, JOB)))
     try:
@@ -161,7 +163,7 @@ def _executor(named: str) -> tuple[str, str]:
 
 
 def execute(job: Job, folder: str) -> JsonObject:
-    """Execute a job in its workspace; return the protocol's result, with the refs of saved work."""
+    """Execute a job in its workspace. Return the protocol's result, to which the refs of saved work are added."""
     home, workspace = Git(job.home), Workspace(job.workspace)
     module, name = _executor(job.executor)
     with workspace.locked():
@@ -185,7 +187,7 @@ def execute(job: Job, folder: str) -> JsonObject:
 
 
 def _worked(job: Job, workspace: Workspace, act: Callable[[], JsonObject]) -> JsonObject:
-    """Set up the workspace and return the result of ``act``. If the set-up fails, retry once in a new workspace.
+    """Set up the workspace, call ``act`` and return its result. If the set-up fails, retry it once in a new workspace.
 
     No agent starts before the set-up is complete. SC-12, SC-17.
     """

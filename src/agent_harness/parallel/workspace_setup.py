@@ -1,7 +1,7 @@
-"""Additions to a workspace besides its commit's files: copies of the project's installed packages, and separate ports.
+"""Contents of a workspace besides its commit's files: copies of the project's installed packages, and separate ports.
 
 Packages are copied because agents install packages: a change in an agent's ``.venv`` affects neither the project nor
-another workspace. In a copy, the project's path is replaced by the workspace's (first lines of scripts, paths of
+another workspace. In a copy, the project's path is replaced by the workspace's path (first lines of scripts, paths of
 editable installs). So nothing in a workspace imports the project's files. A copy is kept for the next job, and is
 renewed if the project's packages have changed. The user's set-up command runs when a workspace is created, and when a
 file that lists the packages has changed. The teardown command runs before a workspace is removed. SC-17, SC-18.
@@ -38,7 +38,7 @@ LOCK_FILES = (
     *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"),
     *("Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock", "mix.lock", "gradle.lockfile"),
 )
-"""Files that list the installed packages in most projects."""
+"""Names of the files that list the installed packages in most projects."""
 _TAIL_LINES = 40
 _TEXT_BYTES = 1 << 20
 _START_LINE = 127  # of a script: some systems cut longer ones, a shell does not
@@ -52,7 +52,7 @@ _TOLD = ("HARNESS_WORKER", "HARNESS_SLOT", "HARNESS_PORT_", "HARNESS_DB_SUFFIX")
 
 
 def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, installed: bool = True) -> tuple[str, ...]:
-    """Return the project paths to copy into workspaces: installed packages, and ignored files that match the patterns.
+    """Return the paths that are copied into workspaces: installed packages, and ignored files that match a pattern.
 
     The harness's own files are excluded.
     """
@@ -66,7 +66,7 @@ def linkable_in(home: Git, patterns: Sequence[str], own: Sequence[str], *, insta
 
 
 def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
-    """Return a message with the reason for each configured file that is not copied into workspaces."""
+    """Return a message for each configured file that is not copied into workspaces, with the reason."""
     found: list[str] = []
     for each in patterns:
         path = os.path.normpath(os.path.join(home.top(), each))
@@ -80,7 +80,7 @@ def not_linkable(home: Git, patterns: Sequence[str]) -> list[str]:
 
 
 def lend(home: str, workspace: Git, paths: Sequence[str]) -> None:
-    """Copy these paths of the project at ``home`` into a workspace, but never over the workspace's own files."""
+    """Copy these paths of the project at ``home`` into a workspace. The workspace's own files are never overwritten."""
     folder = str(workspace.top())
     known = files.read_json(record) if os.path.exists(record := f"{folder}.lent") else {}
     if not paths and not known:
@@ -118,7 +118,7 @@ def _included(top: str) -> list[str]:
 
 
 def _anywhere(pattern: str) -> Sequence[str]:
-    """Return the pattern in a form that matches at any depth, unless the pattern contains a slash."""
+    """Return the pattern in a form that matches at any depth. A pattern with a slash is returned unchanged."""
     return (pattern,) if "/" in pattern.rstrip("/") else (f"**/{pattern}",)
 
 
@@ -127,7 +127,7 @@ def _leads_inside(target: str, folder: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return a stamp that changes with the installed packages, from the times of the folder and of its package
+    """Return a stamp that changes when packages are installed. It consists of the times of the folder and its package
     folders.
     """
     folders = [path, *(str(site) for pattern in _SITES for site in Path(path).glob(pattern))]
@@ -138,7 +138,9 @@ def _stamp(path: str) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy files, folders and symbolic links only, because for example a server's socket is useless in a copy."""
+    """Copy only files, folders and symbolic links. Other entries, such as a server's socket, would be useless in a
+    copy.
+    """
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         paths = ((name, os.path.join(folder, name)) for name in names)
@@ -153,7 +155,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _texts_of(folder: str) -> Iterator[Path]:
-    """Yield the text files of an environment that may contain its own path or the project's."""
+    """Yield those text files of an environment that may contain the environment's own path or the project's path."""
     path = Path(folder)
     yield path / "pyvenv.cfg"
     for name in _SCRIPTS:
@@ -164,7 +166,7 @@ def _texts_of(folder: str) -> Iterator[Path]:
 
 
 def _rename(path: Path, old: str, new: str) -> None:
-    """Replace the project's path by the workspace's in a text file. A binary file stays unchanged."""
+    """Replace the project's path by the workspace's path in a text file. A binary file stays unchanged."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _TEXT_BYTES:
         return
     content = path.read_bytes()
@@ -275,7 +277,9 @@ def _digest_of(workspace: Git, base: str, wished: SetUp) -> str:
 
 
 class PortBlocks:
-    """Port numbers for slots, unique over all projects of this user. They are reserved until this process ends."""
+    """Port numbers for each slot, unique among all projects of this user. The ports are reserved until this process
+    ends.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -283,7 +287,7 @@ class PortBlocks:
         self._held: list[LockFile] = []
 
     def variables(self, slot: str, workers: int) -> Mapping[str, str]:
-        """Return the environment variables for agents, set-up and checks in a slot.
+        """Return the environment variables that agents, set-up and checks in a slot get.
 
         Raise ``Refused`` if no ports are left.
         """

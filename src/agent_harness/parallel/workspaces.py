@@ -34,7 +34,7 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 
 RESCUE_REFS = "refs/harness/rescue"
 _OWN_REFS = ("refs/harness/base/", "refs/harness/candidates/", "refs/tags/", "refs/heads/")
-"""Ref prefixes in a workspace whose refs contain no work beyond HEAD and its history."""
+"""Prefixes of workspace refs that contain no work beyond HEAD and its history."""
 _OID = re.compile(rb"^[0-9a-f]{40,64} ([0-9a-f]{40,64}) ", re.MULTILINE)
 _WHOLE_ID = re.compile(r"[0-9a-f]{40,64}")
 _PACK_BYTES = 1 << 20
@@ -42,13 +42,15 @@ _LOG_BYTES = 64 << 20
 _FILE_BYTES, _ALL_BYTES = 64 << 20, 256 << 20
 _MOST_FILES, _MOST_DEEP = 10_000, 20
 _TOLD_BYTES = 100
-"""Number of bytes reserved for the line that reports a truncation, so that a second copy is not truncated again."""
+"""Number of bytes reserved for the line that reports a truncation, so that copying the copy does not truncate it
+again.
+"""
 TRIES = 20
-"""Maximum number of tries to create a numbered ref that other processes may take first."""
+"""Maximum number of tries to create a numbered ref, because another process may take the same number first."""
 
 
 class Workspace:
-    """Workspace of one slot, in ``folder``."""
+    """Workspace of one slot, in the folder ``folder``."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -60,7 +62,7 @@ class Workspace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the workspace's lock within the block. Raise ``Busy`` if another process has it."""
+        """Hold the workspace's lock within the context. Raise ``Busy`` if another process holds the lock."""
         os.makedirs(os.path.dirname(self.folder), mode=0o700, exist_ok=True)
         lock = LockFile(f"{self.folder}.lock")
         if holder := lock.try_take():
@@ -72,7 +74,7 @@ class Workspace:
 
     @property
     def at_rest(self) -> bool:
-        """True if the project has all the work that is in the workspace."""
+        """True if the project has a copy of all the work that is in the workspace."""
         return os.path.lexists(self._rest)
 
     @at_rest.setter
@@ -84,12 +86,12 @@ class Workspace:
 
     @property
     def git(self) -> Git:
-        """Git client for the workspace's repository in its present state."""
+        """Git client for the repository of the workspace, as the repository is now."""
         return Git(self.folder)
 
     def is_whole(self, base: str) -> bool:
-        """Return True if the workspace still has its own repository with the commit ``base``, at which its job
-        began.
+        """Return True if the workspace still has its own repository, with the commit ``base`` at which the workspace's
+        job began.
         """
         found = Git(self.folder)
         own = Path(os.path.realpath(self.folder), ".git")
@@ -100,7 +102,7 @@ class Workspace:
             return False
 
     def prepare(self, home: Git, base: str, branch: str, refs: ProjectRefs) -> None:
-        """Reset the workspace to ``base``. Call ``rescue`` first, because the content is lost."""
+        """Reset the workspace to ``base``. Call ``rescue`` before, because the workspace's content is lost."""
         home.update_ref(refs.workspace(self.name), base)  # so that no gc of the project removes the shared objects
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         remove(old := os.path.join(self.folder, ".git"))
@@ -121,7 +123,7 @@ class Workspace:
                 raise UnsafeTree(f"{self.folder} is not at the commit {base[:10]}")
 
     def drop_planted(self) -> bool:
-        """Delete ignored files that were created after ``note_ignored``. Return False if another ignored file has
+        """Delete the ignored files that were created after ``note_ignored``. Return False if an older ignored file has
         changed.
 
         Files that one check leaves behind must not influence the result of a later check.
@@ -140,12 +142,14 @@ class Workspace:
         return True
 
     def note_ignored(self) -> None:
-        """Record the present ignored files as part of the workspace, directly after its set-up."""
+        """Record the present ignored files as part of the workspace. Call this directly after the workspace's set-
+        up.
+        """
         files.write_json(self._ignored, {"": "", **self._ignored_files()}, follow=False)
 
     def _ignored_files(self) -> dict[str, str]:
-        """Return a stamp for each ignored path. An unprivileged program cannot restore the stamp after changing a
-        file.
+        """Return a stamp for each ignored path. A program without root rights cannot change a file and keep its
+        stamp.
         """
         listed = self.git.run("ls-files", "--others", "--ignored", "--exclude-standard", "-z", timeout_seconds=600)
         found: dict[str, str] = {}
@@ -156,14 +160,14 @@ class Workspace:
         return found
 
     def clear(self) -> None:
-        """Delete all files of the workspace. Call ``rescue`` first."""
+        """Delete all files of the workspace. Call ``rescue`` before."""
         for path in (self.folder, self._index, f"{self.folder}.lent", f"{self.folder}.setup", self._ignored):
             remove(path)
 
     def rescue(self, home: Git, name: str, own: Sequence[str]) -> list[str]:
-        """Save work that only the workspace has in the project; return the refs of these rescues.
+        """Save, as rescues in the project, the work that only the workspace has. Return the refs of these rescues.
 
-        ``name`` is the last item that was worked on. If git cannot read the workspace, the folder is kept under another
+        ``name`` is the item that was worked on last. If git cannot read the workspace, the folder is kept under another
         name.
         """
         if not os.path.isdir(self.folder):
@@ -205,7 +209,7 @@ class Workspace:
 
 
 def _tips(git: Git, commits: list[str]) -> list[str]:
-    """Return those of the commits that are not ancestors of others."""
+    """Return the commits that are not an ancestor of another commit in the list."""
     if len(commits) < 2:
         return commits
     return git.text("merge-base", "--independent", *commits).split()
@@ -218,7 +222,7 @@ def free_ref(git: Git, folder: str) -> str:
 
 
 def kept_as(git: Git, folder: str, commit: str) -> str:
-    """Store a commit under the next free numbered ref below a ref prefix; return this ref."""
+    """Store a commit under the next free numbered ref below a ref prefix; return the new ref."""
     for _ in range(TRIES):
         with suppress(GitFailed):  # another process has taken it meanwhile
             git.update_ref(ref := free_ref(git, folder), commit, "")
@@ -233,7 +237,7 @@ def take_home(workspace: Git, home: Git, commit: str, ref: str) -> None:
 
 
 def _brought(workspace: Git, home: Git, commit: str) -> str:
-    """Copy a commit from the workspace into the project without creating a ref, and return it.
+    """Copy a commit from the workspace into the project without creating a ref; return the commit.
 
     The workspace's own git settings are not used. All objects are checked on arrival; raise ``GitFailed`` if an object
     is missing.
@@ -249,16 +253,18 @@ def _brought(workspace: Git, home: Git, commit: str) -> str:
 
 
 def _borrowed(workspace: Git, home: Git) -> str:
-    """Return the commit that the workspace began at; empty if the project does not have it.
+    """Return the commit at which the workspace's job began; empty if the project does not have this commit.
 
-    An agent may have changed the file that contains the commit id.
+    The id is read from a file that an agent may have changed.
     """
     found = text_of(workspace.git_dir() / "harness-base").strip()
     return found if _WHOLE_ID.fullmatch(found) and home.commit_of(found) == found else ""
 
 
 def _is_readable(git_dir: Path) -> bool:
-    """Return True if the folder contains no pipe or device, on which git and other readers would wait for ever."""
+    """Return True if the folder contains no pipe or device. Git and other readers would wait for such a file
+    forever.
+    """
     for at, folders, names in os.walk(git_dir):
         if at == str(git_dir) and "objects" in folders:
             folders.remove("objects")  # a pipe there is not an object
@@ -281,8 +287,8 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def _make_repository(home: Git, folder: Path, base: str, branch: str) -> None:
-    """Create a repository at ``base`` on this branch, with shared objects and copied tags, without remotes and
-    hooks.
+    """Create a repository at ``base`` on this branch. It shares the project's objects and has copies of its tags, but
+    no remotes or hooks.
     """
     for name in ("objects/info", "refs/heads", "info"):
         (folder / name).mkdir(parents=True)
@@ -313,7 +319,8 @@ def _quoted(text: str) -> str:
 
 
 def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda _name: True) -> None:
-    """Copy the regular files of a folder, which an agent may have written, and of its subfolders, to free names.
+    """Copy the regular files of a folder and its subfolders, which an agent may have written. Existing files stay
+    unchanged.
 
     Symbolic links, pipes, devices and names that are not ``wanted`` are left out. A file larger than 64 MiB, or than
     the remainder of 256 MiB for all files, loses its beginning; a first line says so. At most 10,000 files are copied,
@@ -325,7 +332,7 @@ def copy_plain(source: str, target: str, wanted: Callable[[str], bool] = lambda 
 
 
 def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iterator[tuple[int, str, str]]:
-    """Yield the size, path and target path of each regular file whose target does not exist."""
+    """Yield the size, path and target path of each regular file whose target path is not in use."""
     for at, folders, names in () if os.path.islink(source) else os.walk(source):
         below = os.path.relpath(at, source)
         if below.count(os.sep) >= _MOST_DEEP:
@@ -340,7 +347,9 @@ def _free_names(source: str, target: str, wanted: Callable[[str], bool]) -> Iter
 
 
 def _copy_end(source: str, target: str, most: int) -> int:
-    """Copy a file, or only the last ``most`` bytes in whole lines. Return the number of bytes written."""
+    """Copy a file. If it has more than ``most`` bytes, copy only whole lines at its end. Return the number of bytes
+    written.
+    """
     try:
         descriptor = files.open_regular(source, os.O_RDONLY | os.O_NOFOLLOW)
     except (HarnessError, OSError):
@@ -366,7 +375,7 @@ def _copy_end(source: str, target: str, most: int) -> int:
 
 
 def existing(folder: str) -> Iterable[Workspace]:
-    """Yield the workspaces that exist in a folder."""
+    """Yield each workspace that exists in a folder."""
     with suppress(FileNotFoundError):
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False) and re.fullmatch(r"[wv]\d+", entry.name):

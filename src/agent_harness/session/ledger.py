@@ -56,7 +56,7 @@ __all__ = [
 FILE = "verdicts.jsonl"
 ACCEPTED, REJECTED = "accepted", "rejected"
 NAMED = 20
-"""Maximum number of regressions listed in a verdict line; ``regressions_total`` counts all of them."""
+"""Maximum number of regressions that a verdict line lists; ``regressions_total`` counts all of them."""
 
 OUTPUT_BYTES = 65536
 OUTPUT_DAYS = 90
@@ -67,7 +67,7 @@ _LOCK_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictStep:
-    """One step of a verification. A value that is unknown or does not apply is None."""
+    """One step of a verification. A value is None if it is unknown or does not apply."""
 
     step: str  # guard, proof, suite, cross-check, red, lint, criterion
     result: str  # passed, warned, failed
@@ -137,7 +137,7 @@ class ClaimVerdict:
 
     @property
     def by_person(self) -> bool:
-        """True if the user made the decision instead of a verification."""
+        """True if the verdict is a decision of the user and not the result of a verification."""
         return self.by == "person"
 
     @classmethod
@@ -202,11 +202,10 @@ _PARSERS = {
 
 
 def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Append a verdict to the file durably, and return the verdict with its number. If the claim already has this
-    verdict, return that line and write nothing.
+    """Append a verdict to the file durably, and return the verdict with its number.
 
-    Secrets in commands are masked. Raise ``Refused`` if the disk is full or not writable. The time does not depend on
-    the file's size.
+    If the file already contains this verdict on the claim, return that line and write nothing. Secrets in commands are
+    masked. Raise ``Refused`` if the disk is full or not writable. The run time does not depend on the file's size.
     """
     from agent_harness.kernel.redact import redact
 
@@ -227,7 +226,9 @@ def write(path: str, verdict: ClaimVerdict) -> ClaimVerdict:
 
 
 def _of_claim(path: str, verdict: ClaimVerdict) -> ClaimVerdict | None:
-    """Return the line for this claim and verdict if a killed process has already written it."""
+    """Return the line for this claim and verdict that an earlier process wrote before it was killed; None if there is
+    none.
+    """
     near = islice(journal.backwards(path), _LOOKED_BACK) if verdict.id else ()
     found = (_verdict_in(line) for line in near if verdict.id in line)
     return next((each for each in found if each and (each.id, each.verdict) == (verdict.id, verdict.verdict)), None)
@@ -252,18 +253,19 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def newest_first(path: str) -> Iterator[ClaimVerdict]:
-    """Yield the verdicts in the file, newest first, each read on demand. A missing file yields nothing."""
+    """Yield the verdicts in the file, newest first. Each is read on demand. A missing file yields nothing."""
     return (found for _, found in _backwards(path))
 
 
 def after(path: str, number: int) -> list[ClaimVerdict]:
-    """Return the verdicts with a number above ``number``, oldest first."""
+    """Return the verdicts whose number is greater than ``number``, oldest first."""
     return [*takewhile(lambda found: found.n > number, newest_first(path))][::-1]
 
 
 def outputs_of(verdicts: Iterable[ClaimVerdict], root: AnyPath) -> dict[str, str]:
-    """Return the output of each verification step, by its path relative to ``root``. An unreadable output is an empty
-    string.
+    """Return the output of each verification step, by the output's path relative to ``root``.
+
+    An unreadable output is an empty string.
     """
     found: dict[str, str] = {}
     for log in (step.log for verdict in verdicts for step in verdict.steps if step.log):
@@ -280,7 +282,7 @@ def last_about(path: str, item: str) -> ClaimVerdict | None:
 
 
 def was_accepted(path: str, item: str) -> bool:
-    """Return True if a verification, and not only the user, ever accepted work on an item."""
+    """Return True if work on an item was ever accepted by a verification, and not only by the user."""
     return any(found.item == item and found.accepted and not found.by_person for found in newest_first(path))
 
 
@@ -321,17 +323,16 @@ class ChainReport:
 
     @property
     def sentence(self) -> str:
-        """The result of the chain check as one sentence for the user."""
+        """Result of the chain check, as one sentence for the user."""
         if self.whole:
             return f"{self.lines} verdicts, none altered"
         return f"the record of verdicts was altered: {self.problem}"
 
 
 def check(path: str) -> ChainReport:
-    """Verify that each line of the verdict file follows the line before: no line was changed, inserted, or removed from
-    the middle.
+    """Verify the hash chain of the verdict file: no line was changed, inserted, or removed from the middle.
 
-    Lines cut off at the end are not noticed. A missing file is valid. The whole file is read.
+    The check cannot detect lines that were cut off at the end. A missing file is valid. The whole file is read.
     """
     lines = torn = 0
     before: str | None = None
@@ -368,7 +369,7 @@ def not_landed(
     """Record that proven work from a workspace was not merged, with the reason. Return the verdict line.
 
     ``fix`` contains the reason (``why``), the conflicting ``files`` or the ``failing`` items, and the output of the
-    first of them. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
+    first failing item. The output is written to ``folder``, which is below ``root``. A second call for the same ``job``
     writes nothing.
     """
     what = ", ".join(str(each) for each in fix.get("files") or fix.get("failing") or ())
@@ -397,7 +398,7 @@ def not_landed(
 def keep_output(
     folder: str, path: str, step: str, *, command: str, output: str, ended: str, problem: str | None = None
 ) -> str:
-    """Write the end of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path.
+    """Write the last part of a step's output, with secrets masked, to ``N-STEP.txt`` in the folder. Return the path.
 
     N is the number of the next verdict in the file ``path``, or the next free number.
     """
@@ -427,7 +428,7 @@ def keep_output(
 
 
 def prune_outputs(folder: str, *, days: int = OUTPUT_DAYS) -> int:
-    """Delete step outputs that are more than ``days`` old, and partial files of killed writers of any age.
+    """Delete step outputs that are more than ``days`` old, and all partial files that killed writers left.
 
     Return the number of deleted files. Do nothing if ``folder`` is a symbolic link.
     """

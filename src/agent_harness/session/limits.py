@@ -1,6 +1,6 @@
 """Limits of one session, enforced by five monitors: time, context window, progress, repeated errors and cost.
 
-The progress monitor gets the files changed so far, with a stamp for each (C43). The defaults are those of a feature
+The progress monitor gets the files changed so far, each with a stamp (C43). The default limits are those of a feature
 project's settings (docs/configuration.md). Source: ``features.md`` sections K, N, Q.
 """
 
@@ -26,7 +26,7 @@ WINDOW_TOKENS = 200_000  # of the model's context, by default
 
 @dataclass(frozen=True, kw_only=True)
 class SessionLimits:
-    """Limits of one session, over all its turns."""
+    """Limits that apply to one session as a whole, over all its turns."""
 
     timeout_seconds: float
     warning_seconds: float | None = None  # by default at 80 % of the time
@@ -38,7 +38,9 @@ class SessionLimits:
 
 
 def watch(limits: SessionLimits) -> Watch:
-    """Return the five monitors that enforce a session's limits. Use one object for all turns of the session."""
+    """Return the five monitors that enforce a session's limits. Use the returned object for all turns of the
+    session.
+    """
     warning = 0.8 * limits.timeout_seconds if limits.warning_seconds is None else limits.warning_seconds
     return Watch(
         (
@@ -56,12 +58,12 @@ def watch(limits: SessionLimits) -> Watch:
 
 MOST_FILES = 20_000  # of a folder without git; beyond it nothing is said to have changed or not
 DEPENDENCIES = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".tox", "target"})
-"""Names of folders whose files do not count as work: history, installed packages, build results."""
+"""Names of folders whose files do not count as work: git history, installed packages, build results."""
 
 
 def changed_in_repository(git: Git, root: Path, base: str | None = None) -> ProjectFacts:
-    """Return every path that is uncommitted or differs from the commit ``base``. Each has a stamp that changes with its
-    content.
+    """Return every path that is uncommitted or differs from the commit ``base``. Each path has a stamp that changes
+    with the file's content.
 
     Without ``base``, return only the uncommitted paths.
     """
@@ -73,7 +75,9 @@ def changed_in_repository(git: Git, root: Path, base: str | None = None) -> Proj
 
 
 def changed_in_folder(root: Path) -> ProjectFacts:
-    """Return every file below a folder without git, each with a stamp of its content; skip dependencies and caches."""
+    """Return every file below a folder without git, each with a stamp of its content. Dependencies and caches are
+    skipped.
+    """
     found: dict[str, object] = {}
     for folder, names, files in os.walk(root):
         names[:] = sorted(set(names) - DEPENDENCIES)

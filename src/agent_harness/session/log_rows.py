@@ -1,7 +1,7 @@
 """Filtering, sorting and formatting of log rows, for every kind of project.
 
-A row is an object with ``ts``, ``level``, ``type`` and ``log``. It also has ``session``, and ``feature_id`` or
-``task``, if it belongs to one. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
+A row is an object with ``ts``, ``level``, ``type`` and ``log``. It also has ``session`` if it belongs to a session, and
+``feature_id`` or ``task`` if it belongs to an item. Source: features.md UAH-073; ``faces.md`` 3, F-REC-6.
 """
 
 import re
@@ -27,7 +27,7 @@ LATE = timedelta(minutes=5)  # rows of two writers, or of a clock that was set b
 
 @dataclass(frozen=True, slots=True)
 class FollowedLog:
-    """A log whose new lines are shown as they are written."""
+    """Log of which new lines are shown as soon as they are written."""
 
     name: str
     paths: Callable[[], Sequence[str]]  # its files, oldest first; later additions are new
@@ -36,7 +36,7 @@ class FollowedLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Filter for log rows; a row must match every field that is set."""
+    """Filter for log rows. A row matches only if it matches every field of the filter that is set."""
 
     words: tuple[str, ...] = ()  # each somewhere in the row, in any letter case
     session: int | None = None
@@ -76,8 +76,9 @@ class Filter:
 
 
 def moment(text: str, at: datetime) -> datetime:
-    """Return the time that a text means: an age such as ``2h`` or ``3d``, or an ISO date or time. Raise ``UsageError``
-    for any other text.
+    """Return the time that a text states: an age such as ``2h`` or ``3d``, or an ISO date or time.
+
+    Raise ``UsageError`` for any other text.
     """
     ago = _AGO.fullmatch(text.strip().lower())
     try:
@@ -90,7 +91,7 @@ def moment(text: str, at: datetime) -> datetime:
 
 
 def wanted_of(text: str, *, since: str | None = None, until: str | None = None, **fields: Any) -> Filter:
-    """Return the log filter for the options of a command line. Raise ``UsageError`` for an invalid time."""
+    """Return the log filter that the options of a command line describe. Raise ``UsageError`` for an invalid time."""
     at = clock.now()
     return Filter(
         words=tuple(text.split()),
@@ -101,7 +102,7 @@ def wanted_of(text: str, *, since: str | None = None, until: str | None = None, 
 
 
 def newest(streams: Iterable[Iterator[JsonObject]], limit: int) -> JsonObject:
-    """Return the newest ``limit`` rows of several logs, oldest first. ``more`` is True if there are older rows.
+    """Return the newest ``limit`` rows of several logs, oldest first. ``more`` is True if older rows exist.
 
     Each stream must yield its rows newest first.
     """
@@ -116,8 +117,9 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every value in a log row as text, at any depth. It does not recurse, because agents can write to the
-    logs.
+    """Yield every value in a log row as text, at any depth.
+
+    The search is not recursive, because an agent could write a row with very deep nesting.
     """
     waiting = [value]
     while waiting:

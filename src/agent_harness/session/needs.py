@@ -27,23 +27,25 @@ __all__ = ["AGENT_FAILS", "HELD", "Need", "end_of", "keep_end", "looks_of", "now
 
 LAST_RUN = "last-run.json"
 HELD = "session_held"
-"""Reason of a run that did not start because another session was running."""
+"""Reason recorded for a run that did not start because another session was running."""
 BLOCKED = "blocked"
-"""Reason of a run that would end before its first turn."""
+"""Reason recorded for a run that would end before its first turn."""
 MOST_NAMED = 5
 _CODES = (3, 4, 6)
-"""Exit codes of runs after which the user must act: decision needed, environment problem, damaged state."""
+"""Exit codes of runs after which the user must act: a decision is needed, the environment has a problem, or state is
+damaged.
+"""
 AGENT_FAILS = "agent_fails"
-"""Reason of a run whose agents all fail in the same way or exit immediately."""
+"""Reason recorded for a run whose agents all fail in the same way or exit immediately."""
 _ERROR = "error"  # of a session whose agent ended with an error: its run ends with it
 _REASONS = frozenset({"budget", "budget_exceeded", "landing_blocked", HELD, AGENT_FAILS, _ERROR})
-"""Reasons after which the user must act although the run's exit code does not say so."""
+"""Reasons for which the user must act although the run's exit code does not show this."""
 _TOLD_OTHERWISE = frozenset({"held", "parked", "question"})
-"""Reasons that are not stored, because the project's state shows them anyway."""
+"""Reasons that are not stored, because the project's state shows them already."""
 
 
 class Need(namedtuple("Need", ("message", "command"))):
-    """One action for the user: a message, and the command that performs the action or helps with it."""
+    """One action that the user has to take: a message, and the command that performs the action or helps with it."""
 
     __slots__ = ()
 
@@ -61,7 +63,7 @@ def of(
     last_run: Mapping[str, object] | None = None,
     named: Callable[[str], str] = str,
 ) -> tuple[Need, ...]:
-    """Return all actions for the user; actions without which nothing can continue come first.
+    """Return all actions that the user has to take, beginning with those without which nothing can continue.
 
     ``asked`` are the pending questions with their commands, and ``held`` the items excluded from merging. ``looks`` are
     items that the user must try out, and ``failed`` items that no run starts again. ``last_run`` is the answer of
@@ -94,8 +96,9 @@ def _names(items: Sequence[str], named: Callable[[str], str]) -> str:
 
 
 def end_of(done: Mapping[str, Any]) -> JsonObject:
-    """Return why a run ended, if the user has to act on the reason; otherwise an empty record. ``done`` is the run's
-    answer.
+    """Return why a run ended if the user has to act on the reason; otherwise an empty record.
+
+    ``done`` is the answer that the run returned.
     """
     last: Mapping[str, Any] = (done.get("sessions") or [{}])[-1]
     ended_by_agent = last.get("reason") == _ERROR
@@ -111,7 +114,9 @@ def end_of(done: Mapping[str, Any]) -> JsonObject:
 
 
 def keep_end(home: str | None, end: JsonObject | None = None) -> None:
-    """Store the answer of ``end_of`` for a project. An empty answer deletes the stored result of the previous run."""
+    """Store the answer of ``end_of`` for a project. If the answer is empty, delete the stored result of the previous
+    run.
+    """
     if home is None:
         return
     path = os.path.join(home, LAST_RUN)
@@ -125,12 +130,12 @@ def keep_end(home: str | None, end: JsonObject | None = None) -> None:
 
 
 def looks_of(end: JsonObject) -> JsonObject:
-    """Return only the part of a run's result that the user must always review: changes that agents may have made."""
+    """Return the part of a run's result that the user must always review: changes that agents may have made."""
     return {name: value for name, value in end.items() if name == "looks"}
 
 
 def read_end(home: str | None) -> JsonObject:
-    """Return the stored result of the last run; an empty record if the user need not act."""
+    """Return the stored result of the last run; an empty record if the result requires no action by the user."""
     try:
         return files.read_json_if_any(os.path.join(home, LAST_RUN)) if home else {}
     except (OSError, HarnessError):
@@ -138,7 +143,7 @@ def read_end(home: str | None) -> JsonObject:
 
 
 def now_or_end_of(folder: str, home: str | None, *, under_way: bool) -> JsonObject:
-    """Return why the next run would end before its first turn, otherwise the stored result of the last run.
+    """Return why the next run would end before its first turn; otherwise the stored result of the last run.
 
     If work is ``under_way``, the repository is not examined, because an unfinished git operation may belong to the
     agent.
@@ -159,7 +164,7 @@ def _block_at(folder: str) -> JsonObject:
 
 
 def _may_be_blocked(folder: str) -> bool:
-    """Return False if a quick look at a few git files shows no problem.
+    """Return False if a quick check of a few git files finds no problem.
 
     ``status`` then need not load the git code.
     """

@@ -36,7 +36,7 @@ LAST_CHARACTERS = 200
 
 
 class NowRecord:
-    """Activity file of one running session; without a path nothing is written."""
+    """Activity file of one running session. Without a path, nothing is written."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class NowRecord:
         left_usd: Mapping[str, float] | None = None,
         can: Sequence[str] = (),
     ) -> None:
-        """Create the record. ``left_usd`` is the remaining budget in US dollars of the ``session``, the ``item`` and
-        the ``project``.
+        """Create the record. ``left_usd`` contains the remaining budgets of the ``session``, ``item`` and ``project``
+        in US dollars.
 
         ``can`` lists the commands that can reach the session while it runs.
         """
@@ -76,7 +76,7 @@ class NowRecord:
         self._at_once({"step": name})
 
     def turn(self, run: str | None) -> None:
-        """Record that a turn of the agent starts; ``run`` is the tag of its processes."""
+        """Record that a turn of the agent starts. ``run`` is the tag of the agent's processes."""
         self._turn = {"run": run, "turn": self._turn["turn"] + 1}
         self.phase("agent")
 
@@ -98,7 +98,9 @@ class NowRecord:
         self._write()
 
     def used(self, tokens: Mapping[str, int], cost_usd: float | None, *, model: str | None = None) -> None:
-        """Set the agent's tokens and cost in this session; a cost of None is unknown."""
+        """Set the tokens and the cost that the agent has used in this session. A cost of None means that the cost is
+        unknown.
+        """
         self._used = {"model": model, "tokens": {**tokens}, "cost_usd": cost_usd, "cost_unknown": cost_usd is None}
         self._write()
 
@@ -108,7 +110,7 @@ class NowRecord:
         return os.path.dirname(self._path) if self._path else None
 
     def also_can(self, verb: str) -> None:
-        """Add a command that can reach the running agent."""
+        """Add a command with which the user can reach the running agent."""
         self._fixed["can"] = [*self._fixed["can"], verb]
 
     def close(self) -> None:
@@ -118,7 +120,9 @@ class NowRecord:
                 os.unlink(self._path)
 
     def tick(self) -> None:
-        """Write an update that was delayed because it came too soon after the last one. Call this method regularly."""
+        """Write an update that was delayed because it came too soon after the last update. Call this method
+        regularly.
+        """
         if self._waits:
             self._write()
 
@@ -148,7 +152,7 @@ class NowRecord:
             os.replace(part, self._path)
 
     def _begin(self, folder: str) -> None:
-        """Create the folder, and delete the activity files of dead processes."""
+        """Create the folder of the activity files, and delete the activity files of dead processes."""
         from agent_harness.kernel import owner
 
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -191,7 +195,9 @@ def _timestamp(at: datetime | None = None) -> str:
 
 @contextmanager
 def waiting(path: str | None, refusal: LimitInForce, *, can: Sequence[str] = ("pause",)) -> Iterator[None]:
-    """During the block, show that a run without a session waits for a rate-limited account or for a free agent slot."""
+    """Within the context, show that a run without a session waits for a rate-limited account or for a free agent
+    slot.
+    """
     from agent_harness.kernel import clock
 
     record = NowRecord(path, item="run", agent=str(refusal.data["account"]), can=can)
@@ -207,10 +213,10 @@ LOG_FILES = 5
 
 
 def keep_said(path: str, text: str) -> None:
-    """Append a run's output to the project's own log, each line with a timestamp and secrets masked. Keep five files of
-    one megabyte.
+    """Append a run's output to the project's own log, each line with a timestamp and with secrets masked.
 
-    The output thus survives a closed terminal. Source: ``faces.md`` F-REC-6.
+    The last five files of one megabyte are kept. So the output remains available after a terminal is closed. Source:
+    ``faces.md`` F-REC-6.
     """
     from agent_harness.kernel import clock
     from agent_harness.kernel.redact import redact
@@ -255,7 +261,9 @@ def running(folder: str | None) -> list[Now]:
 
 
 def told(folder: str | None) -> list[JsonObject]:
-    """Return the raw activity records for a JSON answer, each with ``alive`` and the time ``seen``."""
+    """Return the activity records as they are stored, for a JSON answer. Each also has ``alive`` and the time
+    ``seen``.
+    """
     return [{**record, "alive": found.alive} for found, record in _known(folder)]
 
 
@@ -278,7 +286,9 @@ def _known(folder: str | None) -> list[tuple[Now, JsonObject]]:
 
 
 def _records(folder: str | None) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the path and content of each activity file, with the time it was written as ``seen``."""
+    """Yield the path and content of each activity file. ``seen`` in the content is the time at which the file was
+    written.
+    """
     try:
         names = sorted(os.listdir(folder or os.devnull))
     except OSError:

@@ -1,4 +1,4 @@
-"""Settings of parallel runs, shared by task lists and feature projects.
+"""Settings of parallel runs, which task lists and feature projects share.
 
 They are read from ``parallel:`` in ``.harness.yaml``, or ``session_config.parallel`` in ``harness-tasks.json``.
 ``HARNESS_PARALLEL__KEY`` overrides both files. An invalid setting is ignored and reported.
@@ -72,23 +72,22 @@ TABLE: Mapping[str, Any] = {each.name: each for each in fields(ParallelSettings)
 
 
 def means(name: str) -> str:
-    """Return the description of the named setting."""
+    """Return the description of the setting with this name."""
     return str(TABLE[name].metadata["means"])
 
 
 def default(name: str) -> Any:
-    """Return the default value of the named setting."""
+    """Return the default value of the setting with this name."""
     return TABLE[name].default
 
 
 def read(
     given: Mapping[str, object], environ: Mapping[str, str], *, where: str, say: Callable[[str], None] | None = None
 ) -> ParallelSettings:
-    """Return the parallel settings from a file, overridden by environment variables. Invalid settings in the file are
-    ignored and reported through ``say``.
+    """Return the parallel settings from a file. Environment variables override the file.
 
-    Raise ``ConfigurationError`` for an invalid environment variable. ``where`` is the prefix of the settings in
-    reports.
+    Invalid settings in the file are ignored and reported through ``say``. Raise ``ConfigurationError`` for an invalid
+    environment variable. ``where`` is the prefix of the settings in reports.
     """
     found: JsonObject = {}
     for name in TABLE:
@@ -132,7 +131,7 @@ def _problem(name: str, value: object) -> str | None:
 
 
 def _from_text(usual: object, text: str) -> object:
-    """Return the value of an environment variable; a list is written as JSON, or separated by commas."""
+    """Return the value that an environment variable states. A list is written as JSON, or separated by commas."""
     if isinstance(usual, bool):
         return _SWITCHES.get(text.strip().lower(), text)
     if isinstance(usual, int):

@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
     T, Protocol = None, object
 
     class Generic:
-        """Stand-in for ``typing.Generic``, which only a type checker needs and which takes long to import."""
+        """Substitute for ``typing.Generic``, which only a type checker needs and which takes long to import."""
 
         def __class_getitem__(cls, _of):
             return cls
@@ -80,7 +80,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A feature, a task, or a whole long task."""
+    """Item of a view: a feature, a task, or a whole long task."""
 
     id: str  # as sessions and claims name it
     name: str  # for people: "Feature #3"
@@ -103,7 +103,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastSession:
-    """A session, an attempt at a task, or a slice. If it has not ended, the values are those known so far."""
+    """One session, attempt at a task, or slice of a long task. If it has not ended, its values are those known so
+    far.
+    """
 
     number: int | None  # of the session; of a slice, its place among them
     item: str | None  # ``None``: no item, as for a cleanup
@@ -125,7 +127,7 @@ class PastSession:
 
     @property
     def line(self) -> str:
-        """The session as one output line: item, result, duration and cost."""
+        """Session as one output line: item, result, duration and cost."""
         number = f"{self.number}: " if self.number is not None else ""
         cost = f"${self.cost_usd:.2f}" if self.cost_usd is not None else "cost unknown"
         told = [
@@ -142,7 +144,7 @@ class PastSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
-    """A pending question for the user."""
+    """Question that waits for the user's answer."""
 
     kind: str
     message: str
@@ -157,7 +159,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Costs in US dollars; sessions of unknown cost are counted separately."""
+    """Costs in US dollars. Sessions whose cost is unknown are counted separately."""
 
     spent_usd: float = 0.0
     sessions: int = 0
@@ -189,7 +191,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A file that could not be read, and the reason; its records are missing from the view."""
+    """File that could not be read, with the reason. The view lacks the file's records."""
 
     file: str
     why: str
@@ -197,7 +199,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """Current activity of one session, or its last known activity."""
+    """Current activity of one session; for a dead session, its last known activity."""
 
     item: str | None = None  # for people: "Feature #3", "task-001"
     title: str = ""
@@ -244,7 +246,7 @@ class Now:
         return None if self.session_left is None else self.session_left + (self.cost_usd or 0.0)
 
     def line(self, at: datetime | None = None) -> str:
-        """Return the session as one output line: item, step with its duration, tokens, cost and cost per minute.
+        """Session as one output line: item, step with its duration, tokens, cost and cost per minute.
 
         Unknown values are omitted. For a dead session, the line gives the time at which the session was last seen.
         """
@@ -259,12 +261,12 @@ class Now:
         return f"{name}: {', '.join(parts)}"
 
     def pace(self, at: datetime | None = None) -> str:
-        """Return the session's cost per minute as text; an empty string if unknown or in the first minute."""
+        """Return the session's cost per minute as text; empty if the cost is unknown, and in the first minute."""
         minutes = ((at or clock.now()) - self.began).total_seconds() / 60 if self.began else 0.0
         return f"${self.cost_usd / minutes:.2f}/min" if self.cost_usd and minutes >= 1 else ""
 
     def doing(self, at: datetime | None = None) -> str:
-        """Return the session's phase and its duration as text, or the end of its wait."""
+        """Return, as text, the session's phase and its duration, or the time at which a wait of the session ends."""
         if self.phase == "waiting" and self.until:
             return f"waiting until {self.until.astimezone():%H:%M}"
         since = clock_text(((at or clock.now()) - self.since).total_seconds()) if self.since else ""
@@ -286,7 +288,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
-    """Content of a project's state files. It is read again as a whole when one of the files changes."""
+    """Content of a project's state files. If one of the files changes, the whole content is read again."""
 
     name: str = ""
     items: tuple[Item, ...] = ()
@@ -300,7 +302,7 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectView:
-    """One project as its reader last saw it."""
+    """State of one project when its reader last read the files."""
 
     kind: Kind
     path: str
@@ -332,7 +334,9 @@ class ProjectView:
 
     @property
     def counted(self) -> str:
-        """Numbers of proven and, if any, checked items: ``4/7 proven, 2 checked``."""
+        """Numbers of proven and checked items as text, such as ``4/7 proven, 2 checked``. A zero number of checked
+        items is omitted.
+        """
         return f"{self.proven}/{len(self.items)} proven{f', {self.checked} checked' if self.checked else ''}"
 
     @property
@@ -342,17 +346,20 @@ class ProjectView:
 
     @property
     def next(self) -> str:
-        """The command to type next; while an agent works, a command that only reads."""
+        """Command that the user should type next; while an agent works, a command that only reads."""
         at_work = self.several or any(each.alive for each in self.now)
         return AT_WORK if at_work and not self.state.comes_first else self.state.next
 
     def asked_of(self, item: Item) -> list[AskedQuestion]:
-        """Return the questions that block this item: its own questions, and those that stop every session."""
+        """Return the questions that block this item: questions about the item, and questions that stop every
+        session.
+        """
         return [each for each in self.state.questions if each.item in (item.id, None) and (each.stops or each.item)]
 
     def next_of(self, item: Item) -> str:
-        """Return the command to type next for an item. A command that the whole project needs first takes
-        precedence.
+        """Return the command that the user should type next for an item.
+
+        If the whole project needs a command first, that command is returned.
         """
         if item.state in DONE:
             return item.next
@@ -364,7 +371,7 @@ class ProjectView:
         return self.next if begins and self.state.comes_first else item.next
 
     def money_by_item(self) -> dict[str, Money]:
-        """Return the total cost of the sessions for each item id."""
+        """Return, for each item id, the total cost of the item's sessions."""
         found: dict[str, list[PastSession]] = {}
         for each in self.sessions:
             found.setdefault(each.item or "", []).append(each)
@@ -377,7 +384,7 @@ class ProjectView:
 
     @property
     def doing(self) -> str:
-        """State of the project in one or two words: a pending question comes first, then a running session, then an
+        """State of the project in one or two words. A pending question comes first, then a running session, then an
         ended one.
         """
         if any(each.stops for each in self.state.questions):
@@ -395,7 +402,7 @@ class ProjectView:
 
     @property
     def line(self) -> str:
-        """The project as one output line: activity, proven items, costs, and unreadable files."""
+        """Project as one output line: activity, proven items, costs, and unreadable files."""
         parts = [] if self.is_unreadable else [self.doing, self.counted]
         parts += [str(self.money)] if self.money.spent_usd or self.money.unknown else []
         parts += [f"cannot be read: {', '.join(each.file for each in self.gaps)}"] if self.gaps else []
@@ -422,15 +429,15 @@ class Source(Protocol):
         ...
 
     def several(self) -> str | None:
-        """Return the state of the running parallel run in a few words; None if there is no parallel run."""
+        """Return a short description of the active parallel run; None if no parallel run is active."""
         ...
 
     def state_files(self) -> Sequence[str]:
-        """Return the files that determine the project's state; a change of one means that ``state`` has changed."""
+        """Return the files that determine the project's state. If one of the files changes, ``state`` has changed."""
         ...
 
     def state(self, read: Read) -> StatePart:
-        """Return the project's state. Each file is read through ``read``, which handles errors."""
+        """Return the project's state. Each file is read with the function ``read``, which handles errors."""
         ...
 
     def journals(self) -> Sequence[str]:
@@ -438,7 +445,7 @@ class Source(Protocol):
         ...
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return all sessions: those known ``before``, updated with these new history rows."""
+        """Return all sessions: the sessions that ``before`` contains, updated with the new history rows."""
         ...
 
     def recordings(self) -> Sequence[str]:
@@ -447,17 +454,19 @@ class Source(Protocol):
 
 
 class Read(Protocol):
-    """Function that reads one state file. If reading fails, the function records a gap and returns ``otherwise``."""
+    """Function that reads one state file. If the file cannot be read, the function records a gap and returns
+    ``otherwise``.
+    """
 
     def __call__(self, file: str, read: Callable[[], T], otherwise: T) -> T: ...
 
 
 UNREADABLE = (HarnessError, OSError, ValueError, TypeError, AttributeError, KeyError)
-"""Exceptions that damaged files of any content can cause."""
+"""Exceptions that reading a damaged file can raise, whatever the file contains."""
 
 
 class ProjectReader:
-    """Reader of one project; each further ``load`` reads only new records."""
+    """Reader of one project. After the first ``load``, each ``load`` reads only new records."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -468,7 +477,7 @@ class ProjectReader:
         self._view = ProjectView(kind=source.kind, path=source.path, state=StatePart())
 
     def load(self) -> ProjectView:
-        """Return the current view of the project; the same object if nothing has changed."""
+        """Return the current view of the project; if nothing has changed, return the same object as before."""
         home, before = self._source.home(), self._view
         now, several = tuple(self._source.now()), self._source.several()
         found = ProjectView(
@@ -486,12 +495,12 @@ class ProjectReader:
 
     @property
     def home(self) -> str | None:
-        """The project's state folder, outside the project; None if it does not exist yet."""
+        """State folder of the project, which is outside the project; None if the folder does not exist yet."""
         return self._source.home()
 
     def recordings(self) -> list[str]:
-        """Return the files in which agent sessions are recorded, without files that resolve to a path outside the
-        project.
+        """Return the files in which agent sessions are recorded. Files that resolve to a path outside the project are
+        left out.
         """
         import glob
 
@@ -505,7 +514,7 @@ class ProjectReader:
         return check(os.path.join(home, FILE)) if home else None
 
     def _state(self, alive: tuple[bool, ...]) -> StatePart:
-        """Return the project's state; read it again only if a file was replaced, or if a session started or ended."""
+        """Return the project's state. Read it again only if a file was replaced, or if a session started or ended."""
         stamps = [alive, *(files.stamp_of(path) for path in self._source.state_files())]
         if stamps == self._stamps:
             return self._view.state
@@ -522,7 +531,7 @@ class ProjectReader:
 
 
 class _Histories(Generic[T]):
-    """Combined records of several history files, oldest first. If one file was replaced, all are read again."""
+    """Combined records of several history files, oldest first. If one file was replaced, all files are read again."""
 
     def __init__(self, fold: Callable[[Iterable[JsonObject], tuple[T, ...]], tuple[T, ...]]) -> None:
         self._fold = fold
@@ -573,7 +582,7 @@ def _is_same(one: ProjectView, other: ProjectView) -> bool:
 
 
 def clock_text(seconds: float) -> str:
-    """Return a number of seconds as ``0:42`` or ``1:02:22``."""
+    """Return a number of seconds as a clock shows it, such as ``0:42`` or ``1:02:22``."""
     spent = max(0, int(seconds))
     hours, minutes = spent // 3600, spent // 60 % 60
     return f"{hours}:{minutes:02}:{spent % 60:02}" if hours else f"{minutes}:{spent % 60:02}"
@@ -601,12 +610,12 @@ def text(value: object) -> str | None:
 
 
 def models(value: object) -> str | None:
-    """Return a model name, or several names from a list joined by commas."""
+    """Return one model name. If there is a list of names, return the names joined by commas."""
     return ", ".join(texts(value)) or text(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return the strings in a list; an empty tuple if the value is not a list."""
+    """Return those elements of a list that are strings; an empty tuple if the value is not a list."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 

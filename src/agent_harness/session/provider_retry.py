@@ -29,7 +29,7 @@ from agent_harness.supervision.supervisor import Outcome
 
 
 class Journal(Protocol):
-    """Receiver of a session's reports: lines for the user, and records for the protocol's log."""
+    """Receiver of what a session reports: lines for the user, and records for the protocol's log."""
 
     def say(self, line: str) -> None:
         """Print one line for the user."""
@@ -56,9 +56,10 @@ _OWN_AFFAIR = re.compile(r"\bpermission denied\b", re.IGNORECASE)  # says "not a
 
 @dataclass(frozen=True, kw_only=True)
 class RetryRule:
-    """Rule for one kind of provider failure: the waits between retries, the reason if the session ends, and advice.
+    """Rule for one kind of provider failure: the waits between retries, the reason given if the session ends, and
+    advice.
 
-    ``waits`` of None means growing waits without a limit on their number.
+    If ``waits`` is None, the waits grow and the number of retries is not limited.
     """
 
     waits: tuple[float, ...] | None
@@ -95,7 +96,7 @@ class ProviderFailure:
 
     @property
     def sentence(self) -> str:
-        """Message with advice for the user, if the turn is not retried."""
+        """Message with advice for the user, shown if the turn is not retried."""
         return f"{self.message.rstrip('.')}. {TABLE[self.kind].advice}"
 
 
@@ -117,7 +118,9 @@ def provider_failure(outcome: Outcome) -> ProviderFailure | None:
 
 
 def _wants_money(outcome: Outcome) -> str | None:
-    """Return the line of the turn's output which says that the account has no money left; None if there is none."""
+    """Return the line of the turn's output that says that the account has no money left; None if there is no such
+    line.
+    """
     now = clock.now()
     lines = [outcome.message, *reversed(outcome.text_tail.rstrip().split("\n")[-_LAST_LINES:])]
     found = (line.strip()[:_LONGEST_LINE] for line in lines if failures.wants_money(line[:_LONGEST_LINE], now))
@@ -150,10 +153,9 @@ def _asked(refused: RateLimited | None) -> float | None:
 
 
 def wait_before(failure: ProviderFailure, tries: int, left_seconds: float, *, spare: bool = False) -> float | None:
-    """Return the seconds to wait before the next retry; None if the turn shall not be retried. ``tries`` counts the
-    tries so far, from 1.
+    """Return the seconds to wait before the next retry; None if the turn must not be retried.
 
-    ``spare``: another agent can take over from a rate-limited agent.
+    ``tries`` counts the tries so far, from 1. ``spare`` means that another agent can replace a rate-limited agent.
     """
     if spare and failure.kind == "rate_limited":
         left_seconds = min(left_seconds, LONGEST_WITH_A_SPARE_SECONDS)
@@ -175,7 +177,7 @@ def _ignore_wait(_seconds: float) -> None:
 
 @dataclass
 class ProviderRetry:
-    """Retries of a turn while the provider fails and a retry can help."""
+    """Retrier of a turn: it repeats the turn as long as the provider fails and a retry can help."""
 
     journal: Journal
     stop: Stop
@@ -188,10 +190,11 @@ class ProviderRetry:
     def run(
         self, turn: Callable[[bool], Outcome], is_enough: Callable[[], bool], kinds: Collection[str] = ALL_RETRIED
     ) -> tuple[Outcome, ProviderFailure | None]:
-        """Run a turn, with retries. Return the outcome of the last try, and its provider failure or None.
+        """Run a turn, and retry it if necessary. Return the outcome of the last try, and its provider failure or None.
 
         ``turn`` gets True for a retry. ``kinds`` are the failures that are retried. ``is_enough`` returns True if the
-        failed turn nevertheless left work to verify. A stop request during a wait is in the outcome.
+        failed turn nevertheless left work to verify. A request to stop that arrives during a wait is reported in the
+        outcome.
         """
         self._tries.clear()
         again = False
@@ -215,8 +218,8 @@ class ProviderRetry:
         return self.timeout_seconds - spent
 
     def _count(self, failure: ProviderFailure, outcome: Outcome) -> int:
-        """Return the number of consecutive failures of this kind. The count restarts if the provider served part of the
-        turn.
+        """Return the number of consecutive failures of this kind. The count restarts if the provider completed part of
+        the turn.
         """
         was_served = outcome.usage.reported and TABLE[failure.kind].waits != (0.0,)
         self._tries[failure.kind] = 1 if was_served else self._tries.get(failure.kind, 0) + 1

@@ -34,14 +34,14 @@ NAMED = 5
 
 
 class RunSummary:
-    """Summary of one run; the object must be created before the run starts."""
+    """Summary of one run. The object must be created before the run starts."""
 
     def __init__(self, reader: ProjectReader) -> None:
         self._reader = reader
         self._before = reader.load()
 
     def lines(self, end: JsonObject) -> list[str]:
-        """Return the summary lines of what changed in the run; empty if no session ended and no claim was verified.
+        """Return lines that summarize what the run changed; empty if no session ended and no claim was verified.
 
         ``end`` is the answer of ``needs.end_of``, used if the project can no longer be read.
         """

@@ -39,7 +39,7 @@ _SAID_ELSEWHERE = frozenset({"finished", "user_pause", "rate_limited", "no_respo
 
 
 PASSES_ONLY_IN_PLACE = "passes_only_in_place"
-"""Code of a finding: the check fails in a checkout of the work but passes in the work folder."""
+"""Finding code for a check that fails in a checkout of the work but passes in the work folder."""
 
 AGAIN = """\
 Your last turn was cut off before it ended, by no fault of yours. What you did in it is still there: look at
@@ -49,7 +49,7 @@ Your last turn was cut off before it ended, by no fault of yours. What you did i
 
 @dataclass(kw_only=True)
 class Turns:
-    """All turns of one session, with their accumulated results."""
+    """All turns of one session, with the sum of their results."""
 
     agent: Agent
     journal: Journal
@@ -83,8 +83,8 @@ class Turns:
         self._submodules: dict[str, tuple[str | None, str]] = {}  # before it too
 
     def next_round(self, *, asked: bool) -> None:
-        """Count the next turn: as the turn in which the agent must demonstrate its claim if ``asked``, else as a fix
-        round.
+        """Count the next turn. If ``asked``, the agent must demonstrate its claim in this turn; otherwise the turn is a
+        fix round.
         """
         if asked:
             self.so_far = replace(self.so_far, asked=True)
@@ -95,8 +95,8 @@ class Turns:
         """Run the agent on a prompt. Return None if the agent ended its turn normally, else the reason why the session
         ends.
 
-        A turn that failed or was cut off also counts as ended normally if the agent claimed its work in that turn. The
-        agent's processes have exited when this method returns or raises.
+        A turn that failed or was cut off also counts as ended normally if the agent claimed in that turn that its work
+        is done. The agent's processes have exited when this method returns or raises.
         """
         outcome, failure = self._retry.run(
             lambda again: self._supervised(work, prompt, again=again), work.claimed, work.policy.retried
@@ -152,7 +152,7 @@ class Turns:
 
     @contextmanager
     def _put_back_after(self, git: Git, own_files: repair.GitFiles | None, settings: Settings | None) -> Iterator[None]:
-        """After the block, however it ends, repair git's files and restore the earlier git settings."""
+        """When the context ends, in whatever way, repair git's files and restore the earlier git settings."""
         try:
             yield
         finally:
@@ -160,25 +160,27 @@ class Turns:
                 self._say("git_put_back", f"The agent changed git's own files: {told}")
 
     def only_here(self) -> str:
-        """Return a note for a rejected agent about its work in other work trees and repositories; empty if there is
-        none.
+        """Return a note for an agent whose work was rejected, about its work in other work trees and repositories; else
+        empty.
         """
         return turn_end.only_here(self._elsewhere, turn_end.elsewhere(self._git)) if self._git else ""
 
     def empty_there(self, findings: object) -> str:
-        """Return a note that submodules are empty in a checkout, if a check failed only there; else an empty string."""
+        """Return a note that submodules are empty in a checkout, if a check failed only in that checkout; else an empty
+        string.
+        """
         codes = [each.get("code") for each in findings] if isinstance(findings, list) else []
         if not self._submodules or PASSES_ONLY_IN_PLACE not in codes:
             return ""
         return f"the submodule {', '.join([*self._submodules][:3])} is empty in a checkout"
 
     def say_what_stays(self) -> None:
-        """Report which parts of this session's work remain in submodules after a rollback."""
+        """Tell the user which parts of this session's work remain in submodules after a rollback."""
         inside = turn_end.changed_inside(self._submodules, turn_end.submodules(self._git)) if self._git else []
         self._say("stays_inside", turn_end.stays_inside(inside))
 
     def say_left_out(self) -> None:
-        """Report which parts of this session's accepted work are not in the commit."""
+        """Tell the user which parts of this session's accepted work are not in the commit."""
         if self._git is None:
             return
         places = turn_end.new_elsewhere(self._elsewhere, turn_end.elsewhere(self._git))
@@ -191,7 +193,7 @@ class Turns:
             self.journal.event(event_type, message=told)
 
     def _began_turn(self, request: TurnRequest, process: Mapping[str, object], said: Sequence[PersonMessage]) -> None:
-        """Record that the agent's process started, and which user messages its prompt contains."""
+        """Record that the agent's process has started, and which messages of the user its prompt contains."""
         request.on_started(process)
         for each in said:
             self._messages.delivered(each)
@@ -233,7 +235,7 @@ class Turns:
             request.on_event(event)
 
     def _stop_requested(self) -> str | None:
-        """Return why the agent must stop, or None. A request by the user is reported once; a signal is reported
+        """Return why the agent must stop, or None. A request by the user is reported once here; a signal is reported
         elsewhere.
         """
         self.now.tick()
@@ -275,7 +277,7 @@ def walk(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
 
     A turn that was cut off ends the session; the policy decides whether its work is still verified. After a rejection
     that is not final, the agent gets another turn while fix rounds are left. If a claim lacks only a demonstration, the
-    agent is asked for the demonstration once.
+    agent is asked once to demonstrate the claim.
     """
     turns.now.phase("preflight")
     try:
@@ -312,6 +314,6 @@ def _until_decided(work: Work[Ended, JudgementT], turns: Turns) -> Ended:
 
 
 JUDGED_WHEN_CUT_OFF = frozenset({"context_limit", "timeout", "stuck", "budget_exceeded", "over_limit", "error"})
-"""Reasons of a cut-off turn after which the work may still be verified. A user's pause or a provider failure is not one
-of them.
+"""Reasons for cutting off a turn after which the work may still be verified. A user's pause and a provider failure are
+not included.
 """

@@ -22,24 +22,26 @@ if TYPE_CHECKING:
     from agent_harness.kernel.json import JsonObject
 
 MOST_CHARACTERS = 60
-"""Maximum length of the one-line status for status bars."""
+"""Maximum number of characters in the one-line status, which is made for status bars."""
 
 PROVEN, CHECKED, OPEN, WORKING, FAILED, BLOCKED = "proven", "checked", "open", "working", "failed", "blocked"
 SKIPPED, UNPROVEN, NEEDS_YOU = "skipped", "unproven", "needs you"
-"""States of an item, as every view displays them."""
+"""States of an item, in the words that every view displays."""
 
 DONE = (PROVEN, CHECKED)
-"""States of completed items; ``verification/grade.py`` explains the difference."""
+"""States of completed items. ``verification/grade.py`` explains how the states differ."""
 
 NOT_REPORTED = "not reported by the agent"
-"""Text shown for an unknown cost."""
+"""Text that is shown if the cost is unknown."""
 
 AT_WORK = "harness log --follow"
-"""Command to type while an agent works."""
+"""Command that the user can type while an agent works."""
 
 
 def claims(ledger: str) -> JsonObject:
-    """Return the numbers of verified and rejected claims in a verdict file, without the user's own decisions."""
+    """Return the numbers of verified and rejected claims in a verdict file. The user's own decisions are not
+    counted.
+    """
     judged = rejected = 0
     for line in _rows(ledger):
         if b'"verdict":"' in line and b'"claim":[]' not in line and b'"by":"person"' not in line:
@@ -49,7 +51,9 @@ def claims(ledger: str) -> JsonObject:
 
 
 def checked(ledger: str) -> dict[str, str]:
-    """Return the items whose last accepted claim is checked but not proven, each with the reason."""
+    """Return the items whose last accepted claim is checked but not proven, each with the reason why it is not
+    proven.
+    """
     from agent_harness.kernel.json import jsontext
 
     found: dict[str, str] = {}
@@ -67,8 +71,8 @@ def checked(ledger: str) -> dict[str, str]:
 
 
 ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT = "rolled back", "given back", "taken back for a question"
-"""Reasons why work is kept outside the branch: it was rejected, it was not verified, or a question to the user is
-pending.
+"""Reasons why work is kept outside the branch: it was rejected, it was not verified, or the user must answer a
+question.
 """
 KEPT_FOR_ANSWER = "kept until a person answers"
 _ENDED_UNJUDGED = ("interrupted", "released", "lost", "handed off")
@@ -82,18 +86,18 @@ def why_kept(outcome: str) -> str:
 
 
 def kept(outcomes: Iterable[str]) -> dict[str, int]:
-    """Return how many sessions have work kept outside the branch, by reason."""
+    """Return, for each reason, the number of sessions whose work is kept outside the branch."""
     found = [*map(why_kept, outcomes)]
     return {why: found.count(why) for why in (ROLLED_BACK, GIVEN_BACK, ASKED_ABOUT) if why in found}
 
 
 def kept_text(found: Mapping[str, int]) -> str:
-    """Return the numbers of sessions with kept work as text."""
+    """Return, as text, the numbers of sessions whose work is kept outside the branch."""
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
 def kept_rows(sessions: str) -> Iterator[JsonObject]:
-    """Yield the rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
+    """Yield those rows of a session history whose work is kept in a rescue ref. No other line is parsed."""
     from agent_harness.kernel.json import jsontext
 
     for line in _rows(sessions):
@@ -158,7 +162,7 @@ def counted_words(proven: int, total: int, checked: int) -> str:
 
 
 def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the number of notifications that were not delivered, and the error of the last one."""
+    """Return the number of notifications that were not delivered, and the error that the last of them caused."""
     from agent_harness.kernel import clock
 
     last, count = rows[-1], f"{len(rows)} message{'s' if len(rows) > 1 else ''}"
@@ -168,7 +172,7 @@ def not_delivered(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def not_exported(found: Mapping[str, Any]) -> str:
-    """Return the number of sessions that no collector received, and the command that exports them."""
+    """Return the number of sessions that no telemetry collector received, and the command that exports them."""
     from agent_harness.kernel import clock
 
     count = found["sessions"]
@@ -179,7 +183,7 @@ def not_exported(found: Mapping[str, Any]) -> str:
 
 
 def glance(*, name: str, proven: int, total: int, doing: str, cost: str | None, checked: int = 0) -> str:
-    """Return the status in at most ``MOST_CHARACTERS`` characters. A long project name is shortened; numbers are
+    """Return the status in at most ``MOST_CHARACTERS`` characters. A long project name is shortened, but numbers are
     not.
     """
     rest = f" {proven}/{total}{f' ({checked} checked)' if checked else ''} {doing}" + (f" {cost}" if cost else "")
@@ -192,14 +196,18 @@ ALL = "harness status --all"
 
 
 def first_of(lines: Sequence[str], most: int, *, everything: bool = False) -> list[str]:
-    """Return all lines, or the first ``most`` lines and the command that shows all."""
+    """Return the first ``most`` lines and the command that shows all lines. If there are few lines, return all of
+    them.
+    """
     if everything or len(lines) <= most + 1:
         return [*lines]
     return [*lines[:most], f"... and {len(lines) - most} more: {ALL}"]
 
 
 def names(found: Sequence[str], most: int, *, everything: bool = False) -> str:
-    """Return the ids in one line; of a long list only the first ``most`` ids and the number of the others."""
+    """Return the ids in one line. For a long list, return only the first ``most`` ids and the number of the other
+    ids.
+    """
     if everything or len(found) <= most + 1:
         return ", ".join(found)
     return f"{', '.join(found[:most])} and {len(found) - most} more"

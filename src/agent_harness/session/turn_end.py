@@ -67,7 +67,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A problem that the user must fix before work can continue, and the command that fixes it."""
+    """Problem that the user must fix before work can continue, and the command that fixes it."""
 
     reason: str
     command: str
@@ -103,8 +103,8 @@ def refuse_replaced(before: Git, base: str | None) -> None:
 
 
 def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str], bool]) -> str | None:
-    """Return ``commit`` if it descends from ``base``, otherwise ``base``: the commit on top of which the work is
-    placed.
+    """Return the commit on top of which the work is placed: ``commit`` if it descends from ``base``, otherwise
+    ``base``.
     """
     if base is None or (commit is not None and descends(base, commit)):
         return commit
@@ -112,7 +112,7 @@ def stands_on(base: str | None, commit: str | None, descends: Callable[[str, str
 
 
 class Way(NamedTuple):
-    """Plan for returning HEAD to the original branch: the branch, its new commit, and commits that would become
+    """Plan that returns HEAD to the original branch: the branch, its new commit, and commits that would become
     unreachable.
     """
 
@@ -124,8 +124,9 @@ class Way(NamedTuple):
 
 
 def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Callable[[str, str], bool]) -> Way | None:
-    """Return the plan that returns ``head`` to the original branch, whose current commit is ``tip``. Return None if
-    nothing moved.
+    """Return the plan that returns ``head`` to the original branch, whose current commit is ``tip``.
+
+    Return None if neither HEAD nor the branch has moved.
     """
     at = stands_on(base, head.commit, descends) or base
     moved, rewritten = head.branch != branch, at != head.commit
@@ -136,13 +137,15 @@ def way_home(branch: str, base: str, head: Head, tip: str | None, descends: Call
 
 
 HISTORY = "history_conflict"
-"""Code of work that cannot be verified because it conflicts with commits that the turn removed from the history."""
+"""Finding code for work that cannot be verified because it conflicts with commits that the turn removed from the
+history.
+"""
 MOST_COMMITS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnBeginning:
-    """Changes of a turn that rewrote the history, moved on top of the commit at which the turn began."""
+    """Changes of a turn that rewrote the history. They are placed on top of the commit at which the turn began."""
 
     tree: str
     changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]  # from the files as the turn left them to this tree
@@ -150,7 +153,7 @@ class OnBeginning:
 
     @property
     def brought_back(self) -> str:
-        """List of the restored files as short text; empty if there are none."""
+        """Short text that lists the restored files; empty if there are none."""
         return _few([path for path, (_, after) in self.changes.items() if after != ABSENT])
 
 
@@ -179,7 +182,8 @@ def on_beginning(
 
 
 def _newest_kept(git: Git, base: str, tip: str) -> str | None:
-    """Return the newest commit of ``base``'s history that ``tip`` still has: unchanged, recreated, or with equal files.
+    """Return the newest commit in the history of ``base`` that ``tip`` still has: unchanged, recreated, or with equal
+    files.
 
     An amended or rebased commit is recognized by its author and the author's time.
     """
@@ -197,7 +201,7 @@ def _newest_kept(git: Git, base: str, tip: str) -> str | None:
 
 
 class _CommitOfLine(NamedTuple):
-    """A commit with its tree, author, times and message."""
+    """Commit in a line of history, with its tree, author, times and message."""
 
     sha: str
     tree: str
@@ -208,7 +212,7 @@ class _CommitOfLine(NamedTuple):
 
 
 def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfLine]:
-    """Return the commits that ``tip`` has and ``since`` does not, oldest first."""
+    """Return the commits that are in the history of ``tip`` but not of ``since``, oldest first."""
     form = "--format=%H%x00%T%x00%an <%ae>%x00%at%x00%ct%x00%B%x00"
     named = [tip, *([f"^{since}"] if since else [])]
     asked = ("rev-list", "--no-commit-header", "--reverse", f"--max-count={MOST_COMMITS}", *words, form, *named)
@@ -218,7 +222,7 @@ def _line(git: Git, since: str | None, tip: str, *words: str) -> list[_CommitOfL
 
 
 def _hidden(git: Git, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[bytes]:
-    """Return the paths of files to restore at which something else exists that no commit would contain."""
+    """Return the paths of files that must be restored but are blocked by something that no commit would contain."""
     back = {path: after for path, (before, after) in changes.items() if before == ABSENT}
     there = [path for path in back if os.path.lexists(git.file(path))]
     return [path for path in there if not _is_file_as(git, path, back[path])]
@@ -233,7 +237,7 @@ def _is_file_as(git: Git, path: bytes, wanted: TreeEntry) -> bool:
 def apart(
     git: Git, base: str, *, start: str | None = None, leave: Callable[[bytes], bool] = lambda path: False
 ) -> Block | None:
-    """Return why the turn's work cannot be placed on the commit at which the turn began; None if it can."""
+    """Return why the turn's work cannot be placed on the commit at which the turn began; None if this is possible."""
     tip = git.head()
     if tip is not None and git.ancestor(base, tip):
         return None
@@ -247,7 +251,7 @@ def apart(
 
 @dataclass(frozen=True, kw_only=True)
 class Returned:
-    """Result of ``come_home``: a text for the user and the agent, and the refs that keep removed commits."""
+    """Result of ``come_home``: a text for the user and the agent, and the refs that keep the removed commits."""
 
     told: str
     refs: tuple[str, ...]  # that keep what no branch of the beginning has any more
@@ -316,11 +320,11 @@ def _short(branch: str) -> str:
 
 
 OPERATION = "operation_unfinished"
-"""Code of work that cannot be verified because a git operation is unfinished."""
+"""Finding code for work that cannot be verified because a git operation is unfinished."""
 
 
 def unfinished(git: Git) -> Block | None:
-    """Return the unfinished git operation, or the unresolved conflicts, in the repository; None if there are none."""
+    """Return the unfinished git operation or the unresolved conflicts in the repository; None if there are none."""
     if not git.is_repository:
         return None
     if waiting := operation_under_way(git.repository):
@@ -335,9 +339,7 @@ def unfinished(git: Git) -> Block | None:
 
 
 def left_unfinished(git: Git) -> str | None:
-    """Return a sentence about the git operation or conflict that the finished turn left behind; None if there is
-    none.
-    """
+    """Return a sentence about the git operation or conflict that the turn left unfinished; None if there is none."""
     waiting = git.operation_under_way() if git.is_repository else None
     if waiting:
         return f"The agent left {waiting} unfinished."
@@ -357,8 +359,9 @@ def _few(paths: Sequence[bytes]) -> str:
 
 
 def set_operation_aside(git: Git, folder: str) -> None:
-    """Move the state files of an unfinished git operation into ``folder``, so that no operation is pending. The work
-    stays.
+    """Move the state files of an unfinished git operation into ``folder``, so that no operation is pending.
+
+    The files of the work tree stay.
     """
     aside = Aside(git, folder)
     for name in OPERATION_FILES:
@@ -370,7 +373,7 @@ def set_operation_aside(git: Git, folder: str) -> None:
 
 
 def block(git: Git) -> Block | None:
-    """Return the git problem because of which a run would end before its first turn; None if there is none."""
+    """Return the git problem that would end a run before its first turn; None if there is none."""
     if not git.is_repository:
         return None
     return _damaged(git) or unfinished(git) or _misled(git) or _refused(git)
@@ -398,7 +401,7 @@ def _misled(git: Git) -> Block | None:
 
 
 def _refused(git: Git) -> Block | None:
-    """Return the problem if git refuses the repository because of an unknown extension setting; else None."""
+    """Return the problem if git refuses the repository because it does not know an extension setting; else None."""
     config = git.shared_dir() / "config"
     if "extensions" not in text_of(config).lower() or git.is_open_to_all():
         return None
@@ -428,7 +431,7 @@ _KNOWN_EXTENSIONS = frozenset(
 
 
 class Elsewhere(NamedTuple):
-    """Another work tree or repository, whose files are not in any commit of this work tree."""
+    """Other work tree or repository, whose files are in no commit of this work tree."""
 
     path: str  # below the top, else absolute; fit for a terminal
     branch: str | None  # of another work tree of this repository; ``None`` for a separate repository
@@ -437,16 +440,17 @@ class Elsewhere(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Path and kind of the other work tree or repository, as text."""
+        """Text with the path and the kind of the other work tree or repository."""
         if self.branch is None:
             return f"{self.path}, a separate repository (without its .git it belongs to this one)"
         return f"{self.path}, another work tree ({f'branch {self.branch}' if self.branch else 'no branch'})"
 
 
 def elsewhere(git: Git, paths: Iterable[str] | None = None) -> tuple[Elsewhere, ...]:
-    """Return the repository's other work trees, and the separate repositories among ``paths``, which end in a slash.
+    """Return the repository's other work trees, and the separate repositories among ``paths``.
 
-    Without ``paths``, git lists them. Submodules are part of the project and are left out.
+    Only paths that end in a slash are considered. Without ``paths``, git lists the paths. Submodules are part of the
+    project and are left out.
     """
     try:
         return tuple(_elsewhere(git, paths)) if git.is_repository else ()
@@ -491,8 +495,8 @@ def _work_trees(git: Git, top: str) -> Iterable[Elsewhere]:
 
 
 def _commit_at(entry: str) -> str:
-    """Return the commit that a repository has checked out, read from its files; if not found, the content of its
-    HEAD.
+    """Return the commit that a repository has checked out, read from its files. If it is not found, return the content
+    of HEAD.
     """
     folder = entry
     if os.path.isfile(entry):
@@ -508,16 +512,19 @@ def new_elsewhere(before: Iterable[Elsewhere], now: Iterable[Elsewhere]) -> tupl
 
 
 def only_here(before: Iterable[Elsewhere], now: Sequence[Elsewhere]) -> str:
-    """Return a note for a rejected agent about work in other work trees or repositories since ``before``; empty if
-    there is none.
+    """Return a note for an agent whose work was rejected, about work in other work trees or repositories since
+    ``before``.
+
+    Return an empty text if there is no such work.
     """
     new = new_elsewhere(before, now)
     return f"there is work in {'; '.join(each.told for each in new[:3])}: only this folder counts" if new else ""
 
 
 def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
-    """Return a note about the other repositories and submodule changes that accepted work does not include; empty if
-    there are none.
+    """Return a note about other repositories and submodule changes that accepted work does not include.
+
+    Return an empty text if there are none.
     """
     told = [each.told for each in places[:3]]
     told += [f"changes inside the submodule {path}, which are not committed there" for path in inside[:3]]
@@ -528,7 +535,7 @@ def left_out(places: Sequence[Elsewhere], inside: Sequence[str] = ()) -> str:
 
 
 def submodules(git: Git) -> dict[str, tuple[str | None, str]]:
-    """Return each submodule's checked-out commit and the tree of its current files, by path.
+    """Return, by path, each submodule's checked-out commit and the tree of its current files.
 
     Each submodule is read with the harness's git settings, like any repository.
     """
@@ -554,14 +561,14 @@ def changed_inside(
 
 
 def stays_inside(paths: Sequence[str]) -> str:
-    """Return a note that a rollback changes nothing inside these submodules; empty if there are none."""
+    """Return a note that a rollback changes nothing inside these submodules; empty if there are no submodules."""
     if not paths:
         return ""
     return f"what the turn did inside the submodule {', '.join(paths[:3])} stays: git -C {shlex.quote(paths[0])} status"
 
 
 def left_inside(git: Git, paths: Iterable[str]) -> list[str]:
-    """Return the submodules with uncommitted changes, which no commit of this repository can contain."""
+    """Return the submodules with uncommitted changes. No commit of this repository can contain these changes."""
     return [path for path in paths if Git(git.top() / path).dirty()]
 
 
@@ -577,7 +584,7 @@ def changed_settings(before: Settings, now: Settings, shared_dir: str) -> list[s
 
 
 def changed_keys(before: Settings, now: Settings) -> list[tuple[str, str]]:
-    """Return the scope and key of each changed git setting, without settings that everyday git commands write."""
+    """Return the scope and key of each changed git setting. Settings that everyday git commands write are left out."""
     differs = (key for key in sorted({*before, *now}) if before.get(key, []) != now.get(key, []))
     return [key for key in differs if not _OWN_AFFAIRS.match(key[1])]
 
@@ -602,7 +609,7 @@ def _values(found: Sequence[str]) -> str:
 
 
 def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None) -> list[str]:
-    """Restore git's own files, settings and hooks that a turn changed. Return one report line for each.
+    """Restore git's own files, settings and hooks that a turn changed. Return one line for each to report.
 
     Replaced files are kept. Settings that everyday git commands write are not restored.
     """
@@ -628,7 +635,7 @@ def put_back(git: Git, before: repair.GitFiles | None, settings: Settings | None
 
 
 def settings_of(git: Git) -> Settings | None:
-    """Return the current git settings, to compare them after a turn; None outside git, or if git fails."""
+    """Return the current git settings, for a comparison after a turn; None outside git, or if git fails."""
     try:
         return git.settings_now() if git.is_repository else None
     except HarnessError:

@@ -23,7 +23,7 @@ _REQUIRED = object()
 
 
 class _MadeAnew:
-    """Default that is created separately for each value."""
+    """Default value that is created separately for each instance."""
 
     __slots__ = ("factory",)
 
@@ -43,7 +43,7 @@ class ValueMember:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """Return a default that is created separately for each value."""
+    """Return a default that is created separately for each instance of a value class."""
     return _MadeAnew(default_factory)
 
 
@@ -77,8 +77,8 @@ def _with_slots(cls: type) -> type:
 
 
 def _completed(cls: type, made: Any = None) -> Any:
-    """Add the value methods to ``made``, by default to ``cls`` itself, and return it. The members are those of
-    ``cls``.
+    """Add the value methods to the class ``made``, by default ``cls`` itself, and return the class. The members are
+    those of ``cls``.
     """
     made = made or cls
     members = tuple(ValueMember(name, of, vars(cls).get(name, _REQUIRED)) for name, of in cls.__annotations__.items())

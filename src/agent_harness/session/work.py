@@ -33,7 +33,7 @@ Kind = Literal["feature", "cleanup", "plan", "review", "task", "slice"]
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Rules for one kind of work; a protocol's settings may replace ``fix_rounds``."""
+    """Rules for one kind of work. The settings of a protocol may replace ``fix_rounds``."""
 
     kind: Kind
     fix_rounds: int  # further turns in which the agent may repair rejected work
@@ -56,7 +56,7 @@ POLICIES: Mapping[str, Policy] = {
 
 
 class Judgement(Protocol):
-    """A protocol's verdict on one claim."""
+    """Verdict of a protocol on one claim."""
 
     @property
     def accepted(self) -> bool:
@@ -65,13 +65,13 @@ class Judgement(Protocol):
 
     @property
     def final(self) -> bool:
-        """True if the rejection is final; otherwise the agent may fix the work in a fix round."""
+        """True if the rejection is final. Otherwise the agent can fix the work in a fix round."""
         ...
 
     @property
     def asks(self) -> bool:
-        """True if only a required demonstration is missing. The agent is then asked once, in addition to the fix
-        rounds.
+        """True if the claim lacks only a required demonstration. The agent is then asked for it once, in addition to
+        the fix rounds.
         """
         ...
 
@@ -101,7 +101,7 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSoFar:
-    """Accumulated result of the session's earlier turns."""
+    """Sum of the results of the session's earlier turns."""
 
     fix_rounds: int = 0  # in which the agent was to repair rejected work
     asked: bool = False  # whether it was asked to show what its claim needs
@@ -116,7 +116,7 @@ class TurnSoFar:
 
     @property
     def model(self) -> str | list[str] | None:
-        """The model used in the session, or a list if there were several."""
+        """Model that the session used; a list if the session used several models."""
         return list(self.models) if len(self.models) > 1 else next(iter(self.models), None)
 
     @property
@@ -135,7 +135,7 @@ def _ignore_process(_process: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """A turn that the protocol requests: the brief for the agent, and callbacks."""
+    """Request of a protocol for one turn: the brief for the agent, and callbacks."""
 
     brief: Brief
     on_started: Callable[[Mapping[str, object]], None] = _ignore_process  # gets the process record before any event
@@ -146,50 +146,55 @@ class TurnRequest:
 
 
 class Work(Protocol[Ended_co, JudgementT]):
-    """One piece of work of a protocol: a feature, a cleanup, a plan, an attempt at a task, or a slice."""
+    """One piece of work that a protocol gives an agent: a feature, a cleanup, a plan, an attempt at a task, or a
+    slice.
+    """
 
     @property
     def name(self) -> str:
-        """Name of the work for messages: "Feature #3", "task-001"."""
+        """Name of the work in messages, such as "Feature #3" or "task-001"."""
         ...
 
     @property
     def policy(self) -> Policy:
-        """Rules for this kind of work, with the number of fix rounds from the settings."""
+        """Rules for this kind of work. The number of fix rounds comes from the settings."""
         ...
 
     def brief(self, ruling: JudgementT | None) -> str:
-        """Return the prompt: for the first turn if ``ruling`` is None, else for a fix round after this verdict."""
+        """Return the prompt for a turn: the first turn if ``ruling`` is None, else a fix round after this verdict."""
         ...
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the request for a turn with this prompt."""
+        """Return the request for the turn in which the agent gets this prompt."""
         ...
 
     def claimed(self) -> bool:
-        """Return True if the agent claimed that the work is done, although its turn was cut off or failed."""
+        """Return True if the agent claimed that the work is done, although the agent's turn was cut off or failed."""
         ...
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> JudgementT | None:
-        """Verify the work after a turn and return the verdict; None if the agent claimed nothing."""
+        """Verify the work after a turn and return the verdict; None if the agent did not claim that the work is
+        done.
+        """
         ...
 
     def closed(self) -> Ended_co | None:
-        """Return the session's result if its item was closed, or its checkpoint vanished, during the turn; else
+        """Return the session's result if, during the turn, its item was closed or its checkpoint vanished; else
         None.
         """
         ...
 
     def accepted(self, ruling: JudgementT) -> Ended_co:
-        """Finish accepted work and return the session's result."""
+        """Complete the session of accepted work and return the session's result."""
         ...
 
     def rejected(self, ruling: JudgementT, ending: Ending | None) -> Ended_co:
-        """Finish work that is rejected with no fix round left, and return the session's result."""
+        """Complete the session of rejected work for which no fix round is left, and return the session's result."""
         ...
 
     def unfinished(self, ending: Ending) -> Ended_co:
-        """Finish work that was neither accepted nor rejected, and return the session's result. Depending on the policy,
-        the work is handed off, rolled back or left in place.
+        """Complete the session of work that was neither accepted nor rejected, and return the session's result.
+
+        The policy decides whether the work is handed off, rolled back or left in place.
         """
         ...

@@ -26,12 +26,14 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "claude-agent-acp": ("claude-agent-acp",),
     "codex-acp": ("codex-acp",),
 }
-"""Programs that are known to support the protocol, with their command lines: for these, ``acp:NAME`` is enough."""
+"""Programs that are known to support the protocol, with their command lines. For these programs, ``acp:NAME`` is
+enough.
+"""
 
 
 class AcpAgent(Agent):
-    """Agent that starts an ACP program for each turn. After a failed check, the program loads its earlier session if it
-    can.
+    """Agent that starts an ACP program for each turn. After a failed check, the program loads its earlier session if
+    possible.
     """
 
     name = "acp"
@@ -42,7 +44,9 @@ class AcpAgent(Agent):
 
     @classmethod
     def from_words(cls, text: str) -> "AcpAgent":
-        """Return the ACP agent for ``acp:WORDS``, or for ``acp:NAME`` if the name is known."""
+        """Return the ACP agent for ``acp:WORDS``, where the words are a command, or for ``acp:NAME`` if the name is
+        known.
+        """
         return cls(words_of(text))
 
     @classmethod
@@ -58,12 +62,14 @@ class AcpAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the agent's rate limits: its program, because the program's sessions share one login."""
+        """Account for the agent's rate limits, named after the agent's program. All sessions of the program share one
+        login.
+        """
         return f"acp:{Path(self.words[0]).name}"
 
     def problem(self) -> str | None:
-        """Return a message about a missing extra or program, or ``None``. A relative path is checked when a turn
-        starts.
+        """Return a message if the extra or the program is missing, else ``None``. A relative path is checked when a
+        turn starts.
         """
         if find_spec("acp") is None:
             from agent_harness.installation import command_for_extra

@@ -1,7 +1,7 @@
 """``python -m agent_harness.agents.acp.program``: the program that runs one turn of an ACP agent, behind the bridge.
 
-The guard rails answer the agent's permission requests, and its updates become events. The harness offers the agent no
-file or terminal access.
+The guard rails answer the agent's permission requests, and the agent's updates are converted into events. The harness
+offers the agent no file or terminal access.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _TOO_LONG = 8_000  # longest text that waits for a line end
 
 
 class Updates:
-    """Converter of one turn's ACP updates into events."""
+    """Converter of one turn's ACP updates into harness events."""
 
     def __init__(self, say: Callable[[Event], None]) -> None:
         self._say = say
@@ -36,7 +36,7 @@ class Updates:
         self.silent = False  # while an earlier session is replayed
 
     def take(self, update: object) -> None:
-        """Convert one update of the agent."""
+        """Convert one update of the agent into events."""
         if self.silent:
             if isinstance(update, schema.UsageUpdate) and update.cost is not None:
                 self._cost = max(self._cost, update.cost.amount)
@@ -61,7 +61,7 @@ class Updates:
             self._cost = self._cost if cost is None else max(cost, self._cost)
 
     def finish(self, used: schema.Usage | None) -> None:
-        """End the turn: report buffered text, and the token counts if the agent sent them."""
+        """End the turn. Report the buffered text, and the token counts if the agent sent them."""
         self.flush()
         if used is not None and used.total_tokens:
             self._say(
@@ -76,7 +76,7 @@ class Updates:
             )
 
     def flush(self) -> None:
-        """Report the buffered text."""
+        """Report the text of the agent that is still buffered."""
         if self._text.strip():
             self._say(Text(self._text.rstrip("\n")))
         self._text = ""
@@ -106,7 +106,7 @@ class Updates:
 
 
 def input_of(call: schema.ToolCallStart | schema.ToolCallUpdate) -> Mapping[str, Any]:
-    """Return the input of a tool call: its raw input, its title, and the first path in the call."""
+    """Return the input of a tool call, with its title and the first path in the call added."""
     raw = call.raw_input
     given: dict[str, Any] = dict(raw) if isinstance(raw, dict) else {}
     if call.title:
@@ -122,7 +122,7 @@ READING = ("read", "search", "think", "fetch")
 
 
 class AcpClient:
-    """Client side of the ACP connection."""
+    """Client side of the ACP connection, which answers the agent's requests."""
 
     def __init__(self, root: Path, rules: ToolRules, updates: Updates, say: Any) -> None:
         self._root = root
@@ -131,7 +131,7 @@ class AcpClient:
         self._say = say
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Process an update of the agent."""
+        """Process one update that the agent sent."""
         self._updates.take(update)
 
     async def request_permission(
@@ -162,14 +162,14 @@ class AcpClient:
         return schema.RequestPermissionResponse(outcome=selected)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse every protocol extension."""
+        """Refuse every call of a protocol extension."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore notifications of protocol extensions."""
 
     def on_connect(self, conn: Any) -> None:
-        """Do nothing on connection; required by the protocol library."""
+        """Do nothing when the connection is made. The protocol library requires this method."""
 
 
 CANCEL_SECONDS = 4.0  # for the agent to end its turn by itself
@@ -182,11 +182,11 @@ ENDINGS: Mapping[str, Finished] = {
     "max_turn_requests": Finished(ok=False, message="the agent reached its request limit"),
     "refusal": Finished(ok=False, message="the model refused to continue"),
 }
-"""Final event of a turn for each ACP stop reason."""
+"""Map from each ACP stop reason to the final event of a turn."""
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the agent, from reading its input to the final event."""
+    """Run one turn of the agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     gone = asyncio.create_task(harness.gone.wait())
@@ -239,7 +239,7 @@ async def _ask(harness: Harness, agent: Any, brief: Brief, updates: Updates) -> 
 
 
 async def _session(agent: Any, brief: Brief, updates: Updates) -> str:
-    """Return the id of a new session, or of the earlier session if the agent can load it."""
+    """Return the id of the earlier session if the agent can load that session; else the id of a new session."""
     shown = schema.Implementation(name="agent-harness", version="1")
     hello = await agent.initialize(
         protocol_version=PROTOCOL_VERSION, client_capabilities=schema.ClientCapabilities(), client_info=shown

@@ -21,7 +21,7 @@ HINT = "For example: --agent api:anthropic/claude-sonnet-4-6, or agent: {kind: a
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Model provider: the environment variable with its key, and the prefixes of its model names."""
+    """Model provider, with the environment variable that contains its key and the prefixes of its model names."""
 
     key: str
     prefixes: tuple[str, ...] = ()
@@ -36,17 +36,17 @@ PROVIDERS: Mapping[str, Provider] = {
     "deepseek": Provider("DEEPSEEK_API_KEY", ("deepseek",)),
     "moonshotai": Provider("MOONSHOTAI_API_KEY", ("kimi", "moonshot")),
 }
-"""Providers that the extra's two client libraries support."""
+"""Model providers that the extra's two client libraries support."""
 
 ALIASES: Mapping[str, str] = {"claude-sonnet-4": "claude-sonnet-4-6", "claude-haiku-3": "claude-haiku-4-5"}
-"""Model families named in default settings, and the current model of each family (features.md C58).
+"""Model families that the default settings name, each with its current model (features.md C58).
 
-The first model is used without settings.
+If there are no settings, the first model is used.
 """
 
 
 class ApiAgent(Agent):
-    """Agent that runs its model loop in a separate process. After a failed check, the next turn continues the
+    """Agent whose model loop runs in a separate process. After a failed check, the next turn continues the
     conversation.
     """
 
@@ -54,7 +54,7 @@ class ApiAgent(Agent):
     capabilities = Capabilities(steer=True, interrupt=True, resume=True, usage=True)
 
     def __init__(self, provider: str | None = None, model: str | None = None, *, firm: bool = True) -> None:
-        """Set up the agent. With ``firm``, ``model`` also overrides a model in the ``models:`` settings."""
+        """Set up the agent. If ``firm`` is set, ``model`` takes precedence over a model in the ``models:`` settings."""
         self.provider = provider
         self.model = model
         self.firm = firm
@@ -86,13 +86,13 @@ class ApiAgent(Agent):
 
     @property
     def account(self) -> str:
-        """Account of the agent's rate limits: the provider and a digest of the key, shared by all models."""
+        """Account for the agent's rate limits: the provider and a digest of the key. All models share this account."""
         provider = self._provider(self.model)
         key = PROVIDERS[provider].key
         return options.account(key.partition("_")[0].lower(), key=os.environ.get(key))
 
     def problem(self) -> str | None:
-        """Return a message about a missing extra or key, or ``None``."""
+        """Return a message if the extra or the key is missing, else ``None``."""
         return _problem(self._provider(self.model))
 
     def start(self, brief: Brief) -> Turn:
@@ -119,7 +119,7 @@ class ApiAgent(Agent):
         return turn
 
     def choice(self, brief: Brief) -> tuple[str, str | None]:
-        """Return the provider and model of a turn: the agent's own, else those in the ``models:`` settings.
+        """Return the provider and the model of a turn: those of the agent, or else those in the ``models:`` settings.
 
         The default model is an Anthropic model and is never requested from another provider.
         """
@@ -131,8 +131,8 @@ class ApiAgent(Agent):
         return provider, ALIASES.get(model, model) if provider == "anthropic" and model else model
 
     def _provider(self, model: str | None) -> str:
-        """Return the given provider, else the provider of the model's name, else the first provider whose key is
-        set.
+        """Return the given provider, else the provider that the model's name shows, else the first provider whose key
+        is set.
         """
         if self.provider:
             return self.provider

@@ -1,7 +1,8 @@
-"""Loop of the api agent: the model answers, its tool calls are run, and it is asked again until it calls no tool.
+"""Loop of the api agent: the model answers, its tool calls are executed, and it is asked again until it calls no tool.
 
-Before each request, the harness has processed all earlier events, so its messages are part of the next request. If the
-harness ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378, UAH-420, C28.
+Before each request, the harness has processed all earlier events, so messages from the harness are part of the next
+request. If the harness ends the turn, no further request is made. Source for failed requests: features.md UAH-374..378,
+UAH-420, C28.
 """
 
 import json
@@ -40,16 +41,20 @@ SILENCE_SECONDS = 120.0  # without a byte from the provider
 
 @dataclass(frozen=True)
 class Gone(Exception):
-    """Raised if the model cannot answer, with the events that report the failure; the last event is ``Finished``."""
+    """Error: the model cannot answer. It contains the events that report the failure; the last event is
+    ``Finished``.
+    """
 
     events: tuple[Event, ...]
 
 
 class TurnModel:
-    """Model of a turn, with the same tools and settings for each request."""
+    """Model that a turn uses, with the same tools and settings for each request."""
 
     def __init__(self, provider: str, model: str, key: str, tries: int, tools: Sequence[ToolDefinition]) -> None:
-        """Set up the model; ``tries`` limits the attempts of one request. Raise ``Gone`` if the model is unusable."""
+        """Set up the model. ``tries`` is the maximum number of attempts for one request. Raise ``Gone`` if the model is
+        unusable.
+        """
         self._key = key
         self._tries = tries
         self._lost: list[Usage] = []
@@ -62,7 +67,7 @@ class TurnModel:
         self._parameters = ModelRequestParameters(function_tools=list(tools))
 
     async def ask(self, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """Return the model's complete answer to a conversation. Raise ``Gone`` if there is none."""
+        """Return the model's complete answer to a conversation. Raise ``Gone`` if the model does not answer."""
         for attempt in range(1, self._tries + 1):
             try:
                 return await self._asked(messages)
@@ -72,7 +77,9 @@ class TurnModel:
         raise AssertionError("a last try answers or raises")
 
     def lost(self) -> list[Usage]:
-        """Return the tokens of incomplete answers since the last call, because the provider bills them too."""
+        """Return the tokens of answers that stayed incomplete since the last call. The provider bills these tokens
+        too.
+        """
         found = [used for used in self._lost if used.context]
         self._lost.clear()
         return found
@@ -124,7 +131,7 @@ class TurnModel:
 
 
 def usage_of(answer: ModelResponse) -> Usage:
-    """Return the tokens of one model call, with cache reads and writes counted separately."""
+    """Return the token counts of one model call. Cache reads and cache writes are counted separately."""
     return _tokens(answer.usage, answer.model_name)
 
 
@@ -140,7 +147,9 @@ def _tokens(used: RequestUsage, model: str | None) -> Usage:
 
 
 def _kind(provider: str) -> str:
-    """Return the client library's name for a provider. Servers that replace OpenAI's mostly support only Chat."""
+    """Return the client library's name for a provider. Most servers that replace OpenAI's support only the Chat
+    interface.
+    """
     if provider == "openai":
         return "openai-chat" if os.environ.get("OPENAI_BASE_URL") else "openai-responses"
     return provider
@@ -151,18 +160,19 @@ CACHED: Mapping[str, bool] = {
     "anthropic_cache_tool_definitions": True,
     "anthropic_cache_messages": True,
 }
-"""Cache settings for Anthropic. The caches of other providers need no settings (UAH-420)."""
+"""Settings that enable Anthropic's cache. The caches of other providers need no settings (UAH-420)."""
 
 
 def _settings(provider: str) -> ModelSettings:
-    """Return request settings without retries by the library, and with a timeout for silent connections."""
+    """Return the settings of a request: the library makes no retries, and a silent connection times out."""
     common = ModelSettings(max_retries=0, timeout=clock.scaled(SILENCE_SECONDS), framing_announcement="never")
     return cast("ModelSettings", {**common, **(CACHED if provider == "anthropic" else {})})
 
 
 def _worth_another_try(error: errors.AgentRunError) -> bool:
-    """Return True for a malformed answer, a timeout or a broken connection. After a refusal, the harness waits
-    instead.
+    """Return True for a malformed answer, a timeout or a broken connection.
+
+    After a refusal by the provider, return False, because the harness waits before the next try.
     """
     silent = isinstance(error, errors.ModelConnectionError | errors.ModelRequestTimeout)
     return silent or _undecodable(error)
@@ -174,7 +184,9 @@ def _undecodable(error: errors.AgentRunError) -> bool:
 
 
 def _refused(error: errors.ModelAPIError, what: str) -> tuple[Event, ...]:
-    """Return the events of a refusal, with the wait from its headers: ``Retry-After``, else the reset time."""
+    """Return the events that report a refusal. The wait comes from the headers: ``Retry-After``, else the reset
+    time.
+    """
     seconds = error.retry_after
     headers = (error.headers or {}) if isinstance(error, errors.ModelHTTPError) else {}
     moment = headers.get("anthropic-ratelimit-unified-reset") if seconds is None else None
@@ -195,7 +207,9 @@ def _one_line(error: Exception) -> str:
 
 
 def _refusal_text(error: errors.ModelHTTPError) -> str | None:
-    """Return the error message in a provider's JSON refusal; ``None`` if it is not in the usual place."""
+    """Return the error message in a provider's JSON refusal; ``None`` if the refusal does not have the usual
+    structure.
+    """
     body = mapping_of(error.body)
     told = mapping_of(body.get("error")) or body
     message, kind = told.get("message"), told.get("type")
@@ -218,7 +232,7 @@ MOST_CUT = 3  # answers in a row that were cut off
 
 
 class Loop:
-    """One turn of the api agent."""
+    """Model loop of one turn of the api agent."""
 
     def __init__(self, harness: Harness, brief: Brief, provider: TurnModel, tools: Sequence[Tool]) -> None:
         self._harness = harness
@@ -230,15 +244,17 @@ class Loop:
         self.messages: list[ModelMessage] = []
 
     def remember(self, kept: str) -> None:
-        """Continue the conversation of an earlier turn."""
+        """Make this turn continue the conversation of an earlier turn."""
         self.messages = ModelMessagesTypeAdapter.validate_json(kept)
 
     def memory(self) -> str:
-        """Return the conversation as text for ``remember``."""
+        """Return the conversation as text, in the form that ``remember`` reads."""
         return ModelMessagesTypeAdapter.dump_json(self.messages).decode()
 
     async def run(self) -> Sequence[Event]:
-        """Run the turn and return its final events, ``Finished`` last. Earlier events have been reported already."""
+        """Run the turn and return its final events, of which ``Finished`` is the last. Earlier events were already
+        reported.
+        """
         parts: list[ModelRequestPart] = [UserPromptPart(self._prompt)]
         try:
             while parts:
@@ -259,7 +275,7 @@ class Loop:
                 self._harness.say(used)
 
     async def _after(self, answer: ModelResponse) -> list[ModelRequestPart]:
-        """Process the model's answer; return the parts of the next request, or none at the end of the turn."""
+        """Process the model's answer. Return the parts of the next request; empty at the end of the turn."""
         for part in answer.parts:
             if isinstance(part, TextPart) and part.content.strip():
                 self._harness.say(Text(part.content))
@@ -287,7 +303,7 @@ class Loop:
 
 
 def definitions(tools: Sequence[Tool]) -> list[ToolDefinition]:
-    """Return the tools as tool definitions of the client library."""
+    """Return the tools in the form of the client library's tool definitions."""
     return [
         ToolDefinition(name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description)
         for tool in tools

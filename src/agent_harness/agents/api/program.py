@@ -30,7 +30,7 @@ INTERRUPTED = (Finished(ok=False, message="interrupted"),)
 
 
 async def turn(harness: Harness) -> None:
-    """Run one turn of the api agent, from reading its input to the final event."""
+    """Run one turn of the api agent: read the turn's input, and send events up to the final event."""
     order = await harness.order()
     working = asyncio.create_task(_work(harness, order))
     stopping = [asyncio.create_task(event.wait()) for event in (harness.interrupted, harness.gone)]
@@ -44,7 +44,7 @@ async def turn(harness: Harness) -> None:
 
 
 async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
-    """Run the loop and send the conversation to the harness, unless the turn was ended from outside."""
+    """Run the loop, and send the conversation to the harness unless the harness or a signal ended the turn."""
     from agent_harness.agents.api.loop import (
         Gone,
         Loop,
@@ -73,9 +73,11 @@ async def _work(harness: Harness, order: Mapping[str, Any]) -> Sequence[Event]:
 
 
 async def _tools_of_servers(brief: Brief, closing: AsyncExitStack, tell: Callable[[str], None]) -> list[Tool]:
-    """Start the MCP servers of a turn and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers.
+    """Start the MCP servers of a turn and return their tools, named ``SERVER_TOOL``. ``closing`` ends the servers
+    later.
 
-    If a server cannot be started, this is reported and its tools are missing (features.md UAH-212..216).
+    If a server cannot be started, the failure is reported and the server's tools are missing (features.md
+    UAH-212..216).
     """
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset

@@ -1,6 +1,6 @@
 """Tools of the api agent: a shell in the project, and file tools with guard rails (features.md UAH-206..211, C32).
 
-A refused call is answered with the reason, so that the model can try another way.
+If a tool call is refused, the answer states the reason, so that the model can try another way.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """Answer of a tool to the model."""
+    """Answer that a tool returns to the model."""
 
     text: str
     is_error: bool = False
@@ -33,7 +33,9 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool as the model sees it, and its function. ``run`` receives arguments of the schema's types."""
+    """One tool as the model sees it, together with its function. ``run`` receives arguments of the types in the
+    schema.
+    """
 
     name: str
     description: str
@@ -42,8 +44,8 @@ class Tool:
 
 
 def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
-    """Return the tools that the project's rules allow, the shell first. If ``interrupted`` returns True, a running
-    command ends.
+    """Return the tools that the project's rules allow, the shell first. A running command ends when ``interrupted``
+    returns True.
     """
     toolbox = Toolbox(brief, interrupted)
     shell = [_shell(toolbox)] if brief.tools.shell_enabled else []
@@ -51,7 +53,7 @@ def own_tools(brief: Brief, interrupted: Callable[[], bool]) -> list[Tool]:
 
 
 class Toolbox:
-    """Project, rules and functions of the api agent's tools."""
+    """Project, rules and functions that the api agent's tools use."""
 
     def __init__(self, brief: Brief, interrupted: Callable[[], bool]) -> None:
         self._root = brief.cwd
@@ -174,7 +176,9 @@ def _tool(
 
 
 def _checked(schema: Json, run: Callable[[Json], Awaitable[ToolAnswer]]) -> Callable[[Json], Awaitable[ToolAnswer]]:
-    """Return a tool function that checks its arguments first. A file error becomes an answer too."""
+    """Return a tool function that checks its arguments first. If a file operation fails, the error becomes the tool's
+    answer.
+    """
 
     async def checked(given: Json) -> ToolAnswer:
         wrong = _wrong(schema, given)
@@ -193,7 +197,9 @@ _TYPES: Mapping[str, type] = {"string": str, "integer": int}
 
 
 def _wrong(schema: Json, given: Json) -> str | None:
-    """Return a message about the first argument that is missing or of the wrong type; ``None`` if there is none."""
+    """Return a message about the first argument that is missing or has the wrong type; ``None`` if all arguments are
+    valid.
+    """
     missing = next((name for name in schema["required"] if name not in given), None)
     if missing:
         return f"The argument {missing!r} is missing; was the call cut off?"

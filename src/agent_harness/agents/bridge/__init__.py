@@ -40,11 +40,11 @@ def start(
     steerable: bool = True,
     credentials: Mapping[str, str] | None = None,
 ) -> "BridgeTurn":
-    """Start ``python -m module`` in the project and send the turn's input, ``brief``, to the program.
+    """Start ``python -m module`` in the project and send ``brief``, the turn's input, to the program.
 
     ``settings`` are the adapter's own and exist only in the child's memory. ``kept`` is ``BridgeTurn.kept`` of an
-    earlier turn. ``credentials`` are environment variables only for the program. ``steerable`` is False for a program
-    that cannot pass messages on. Raise the exceptions of ``process.start``.
+    earlier turn. ``credentials`` are environment variables that only the program gets. ``steerable`` is False for a
+    program that cannot pass messages to its agent. Raise the exceptions of ``process.start``.
     """
     running = process.start(
         [sys.executable, "-P", "-m", module],  # -P: a file of the project replaces no module
@@ -61,13 +61,13 @@ def start(
 
 
 def brief_record(brief: Brief) -> dict[str, Any]:
-    """Return the input of a turn, a ``Brief``, as JSON values."""
+    """Return a ``Brief``, the input of a turn, as JSON values."""
     told = {**asdict(brief), "cwd": str(brief.cwd)}
     return {name: value for name, value in told.items() if name not in ("sandbox", "places")}
 
 
 class BridgeTurn(CommandTurn):
-    """One turn of a bridged program."""
+    """One turn of an agent program that runs behind a bridge."""
 
     def __init__(self, running: process.Running, *, steerable: bool = True) -> None:
         super().__init__(running)
@@ -78,12 +78,13 @@ class BridgeTurn(CommandTurn):
 
     @property
     def kept(self) -> str | None:
-        """Text that the program stores for a later turn; ``None`` if there is none."""
+        """Text that the program stored for a later turn; ``None`` if it stored none."""
         return "".join(self._kept) if self._kept else None
 
     def steer(self, text: str) -> bool:
-        """Send a message; return True if the agent's next request will contain it, False if no further request
-        follows.
+        """Send a message to the program. Return True if the agent's next request will contain the message.
+
+        Return False if the agent makes no further request.
         """
         if not self._accepts or not self.send({"type": "steer", "text": text}):
             return False

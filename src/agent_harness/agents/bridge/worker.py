@@ -1,7 +1,7 @@
 """The program's side of a bridge: receives messages from the harness and sends messages to the harness.
 
-The package docstring lists the message lines. Once a ``Harness`` exists, standard output belongs to the harness: other
-output goes to standard error. All code runs in one event loop.
+The package docstring lists the message lines. Once a ``Harness`` exists, standard output is only for messages to the
+harness: other output goes to standard error. All code runs in one event loop.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ SHOWN_CHARACTERS = 4_000  # of each text in the input of a tool call that does n
 
 
 class HarnessGone(Exception):
-    """Raised if the harness closed its side, so that the work has no receiver."""
+    """Error: the harness closed its side of the bridge, so nobody receives the result of the work."""
 
 
 class Harness:
-    """Connection of a bridged program to the harness."""
+    """Connection from a bridged program to the harness."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -41,7 +41,7 @@ class Harness:
         self.gone = asyncio.Event()
 
     async def order(self) -> Mapping[str, Any]:
-        """Return the first line: ``brief``, ``settings`` and ``kept``; then listen for messages.
+        """Return the first line from the harness (``brief``, ``settings`` and ``kept``), and then listen for messages.
 
         Raise ``HarnessGone`` if the harness closed its side.
         """
@@ -72,13 +72,13 @@ class Harness:
             raise HarnessGone from error
 
     def name_conversation(self, name: str, kept: str = "") -> None:
-        """Send the conversation's id for a later turn, and text that the harness stores until then."""
+        """Send the conversation's id, for use in a later turn, and text that the harness stores until then."""
         for piece in _pieces(kept):
             self.send({"type": "keep", "text": piece})
         self.send({"type": "conversation", "id": name})
 
     async def may_go_on(self, *, last: bool = False) -> list[str]:
-        """Wait until the harness has processed all events so far; return the messages since the last call.
+        """Wait until the harness has processed all events so far. Return the messages that arrived since the last call.
 
         ``last`` marks the end of a turn: if messages are returned, the turn continues.
         """
@@ -123,7 +123,7 @@ class Harness:
 
 
 def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
-    """Return the final events of a turn's work. An unexpected error becomes one line, with details on standard
+    """Return the final events of a turn's work. An unexpected error is reported in one line, with details on standard
     error.
     """
     error = work.exception()
@@ -139,7 +139,7 @@ def ending(work: "asyncio.Task[Sequence[Event]]", what: str) -> Sequence[Event]:
 
 
 def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
-    """Run one turn and exit this process, without waiting for library threads or the agent's processes."""
+    """Run one turn and exit this process, without waiting for threads of libraries or processes of the agent."""
     with suppress(HarnessGone):
         asyncio.run(turn(Harness()))
     sys.stderr.flush()
@@ -147,7 +147,7 @@ def run(turn: Callable[[Harness], Coroutine[Any, Any, None]]) -> NoReturn:
 
 
 def brief_from(record: Mapping[str, Any]) -> Brief:
-    """Return the input of a turn, a ``Brief``, from a record written by ``brief_record``."""
+    """Return the ``Brief``, the input of a turn, in a record that ``brief_record`` wrote."""
     tools: Mapping[str, Any] = record["tools"]
     servers = {
         name: McpServer(command=tuple(server["command"]), env=server["env"])
@@ -168,7 +168,7 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of an event with its long texts cut."""
+    """Return the record of an event, in which long texts are cut."""
     return {name: _shortened(value) if isinstance(value, dict) else _cut(value) for name, value in record.items()}
 
 

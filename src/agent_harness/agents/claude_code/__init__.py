@@ -1,8 +1,8 @@
 """Agent kind ``claude-code``: one process of ``claude -p`` per turn, with JSON lines in both directions.
 
-The client ends a model turn with a ``result``. A turn of the harness may have several results: a late message, or a
-sub-agent that ends in the background, starts another model turn. When no more messages can follow, standard input is
-closed and the remaining lines are read; the last result decides.
+The client ends a model turn with a ``result``. A turn of the harness may contain several results: a late message, or a
+sub-agent that ends in the background, starts another model turn. When no more messages can follow, the harness closes
+standard input and reads the remaining lines; the last result decides.
 
 This module also contains the agent's settings, the command line and environment of a turn, and print mode as users call
 it. ``stream`` turns the client's lines into events: actions, tokens counted once, refusals of the provider.
@@ -63,7 +63,7 @@ class ClaudeCodeSettings(ClientSettings):
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 ECHO = ("--replay-user-messages", "--include-partial-messages")  # messages that were read; exact usage of a call
 AWAY = ("EnterWorktree", "CronCreate", "ScheduleWakeup")
-"""Tools that move work out of the project, or to a time when the client does not run."""
+"""Tools that move work out of the project, or that delay work until the client no longer runs."""
 QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
@@ -78,7 +78,9 @@ MOST_RETRIES = 3
 def words(
     settings: ClaudeCodeSettings, brief: Brief, *, session: str, resumes: bool, mcp_file: Path | None
 ) -> list[str]:
-    """Return the command line of a turn. ``session`` is the conversation's id, which is continued if ``resumes``."""
+    """Return the command line of a turn. ``session`` is the conversation's id; ``resumes`` continues this
+    conversation.
+    """
     model = options.model(settings.model, brief, wins=settings.model_wins)
     # The guard rails, checked before every tool; they apply in addition to the settings of person and project.
     hook = {"type": "command", "command": toolcheck.hook_command(brief.cwd, brief.tools), "timeout": 60}
@@ -120,7 +122,7 @@ def _retries() -> str:
 
 
 def account() -> str:
-    """Return the account of the client's rate limits: that of a key, or of the login in its configuration folder."""
+    """Return the account for the client's rate limits: that of a key, or of the login in its configuration folder."""
     environ = os.environ
     key = next((environ[name] for name in KEYS if environ.get(name)), None)
     home = environ.get("CLAUDE_CONFIG_DIR") or str(Path("~/.claude").expanduser())
@@ -131,12 +133,14 @@ KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def wraps(more: Iterable[str]) -> bool:
-    """Return True if ``print_words`` requests one JSON object, because the user's arguments name no other format."""
+    """Return True if ``print_words`` asks the client for one JSON object, because the user's arguments name no output
+    format.
+    """
     return not any(each.partition("=")[0] == "--output-format" for each in more)
 
 
 def print_words(model: str | None, permission_mode: str | None, more: Sequence[str] = ()) -> list[str]:
-    """Return the command line of one unattended run. The prompt is sent on standard input."""
+    """Return the command line for one unattended run of the client. The prompt is sent on standard input."""
     words = ["claude", "--print", *(["--output-format", "json"] if wraps(more) else [])]
     words += ["--model", model] if model else []
     words += ["--permission-mode", permission_mode] if permission_mode else []
@@ -144,7 +148,7 @@ def print_words(model: str | None, permission_mode: str | None, more: Sequence[s
 
 
 def unwrapped(stdout: str) -> str:
-    """Return the client's answer from its JSON object; any other output is returned unchanged."""
+    """Return the answer from the JSON object that the client printed. Any other output is returned unchanged."""
     before, _, last = stdout.rstrip().rpartition("\n")
     found = object_on(last)
     if found is None or found.get("type") != "result" or not isinstance(found.get("result"), str):
@@ -153,7 +157,7 @@ def unwrapped(stdout: str) -> str:
 
 
 def denied_tools(stdout: str) -> list[str]:
-    """Return the tools that the client was not allowed to use, each once, from its last ``result``."""
+    """Return the tools that the client was not allowed to use, from its last ``result``. Each tool is named once."""
     found = next((each for each in printed_objects(stdout, '"result"') if each.get("type") == "result"), {})
     denials = found.get("permission_denials")
     named = [each.get("tool_name") for each in denials if isinstance(each, dict)] if isinstance(denials, list) else []
@@ -161,9 +165,10 @@ def denied_tools(stdout: str) -> list[str]:
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the token usage in the last ``result`` of ``json`` or ``stream-json`` output; ``None`` if there is none.
+    """Return the token usage in the last ``result`` of ``json`` or ``stream-json`` output; ``None`` if there is no
+    ``result``.
 
-    The sum over models is preferred to the result's own numbers.
+    The sum over all models takes precedence over the numbers of the result itself.
     """
     for event in printed_objects(stdout, '"result"'):
         if event.get("type") == "result":
@@ -226,7 +231,9 @@ LONGEST_TEXT = 2000  # of a line that is not JSON
 
 
 class ClaudeTurn(CommandTurn):
-    """One run of the client. If the conversation to resume is lost, the client starts once more without it."""
+    """One run of the client. If the client no longer has the conversation to resume, it is started once more without
+    it.
+    """
 
     def __init__(self, settings: ClaudeCodeSettings, brief: Brief) -> None:
         self._settings, self._brief = settings, brief
@@ -257,7 +264,9 @@ class ClaudeTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message; return True if the client received it, for its next tool call or as a further turn."""
+        """Send a message. Return True if the client received the message, for its next tool call or for a further
+        turn.
+        """
         return self._open and not self._ended and self._say(self._running, text)
 
     def interrupt(self) -> bool:
@@ -285,7 +294,7 @@ class ClaudeTurn(CommandTurn):
         self._look_for_the_end()
 
     def _look_for_the_end(self) -> None:
-        """Close standard input if no message can follow, and set how long the client may run after that."""
+        """If no message can follow, close standard input and limit how long the client may still run."""
         read = self._stream
         if not read.at_rest or read.waits_for_agents:
             self._lingers_until, self._over = float("inf"), False

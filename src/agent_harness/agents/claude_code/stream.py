@@ -1,5 +1,4 @@
-"""Conversion of Claude Code's output lines into events, without side effects, and the facts that decide the end of a
-turn.
+"""Conversion of Claude Code's output lines into events, and the facts that decide when a turn ends. No side effects.
 
 Refusals of the provider are read from structured fields, else from their text (features.md UAH-374..375, C28).
 """
@@ -31,7 +30,7 @@ _EPOCH = re.compile(r"limit reached\|(\d{9,11})\b", re.IGNORECASE)
 
 
 def reset_of(event: Mapping[str, Any]) -> str | None:
-    """Return the end of a rate limit from a ``rate_limit_event`` that reports an exhausted limit; ``None``
+    """Return the time at which a rate limit ends, if a ``rate_limit_event`` reports an exhausted limit; ``None``
     otherwise.
     """
     told = event.get("rate_limit_info")
@@ -41,8 +40,9 @@ def reset_of(event: Mapping[str, Any]) -> str | None:
 
 
 def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLimited | None:
-    """Return the provider's refusal in an error of the client, with the reset time of an earlier event; ``None`` if
-    none.
+    """Return the provider's refusal in an error of the client; ``None`` if the error is not a refusal.
+
+    The refusal contains the reset time that an earlier event stated.
     """
     told = _EPOCH.search(text)
     status = record.get("api_error_status")
@@ -58,7 +58,7 @@ def of_error(record: Mapping[str, Any], text: str, reset: str | None) -> RateLim
 
 
 def moment(seconds: object) -> str | None:
-    """Return a Unix timestamp as ISO text; ``None`` for anything else."""
+    """Return a Unix timestamp as ISO text; ``None`` if the value is not a timestamp."""
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1e11:
         return None
     return clock.timestamp(datetime.fromtimestamp(seconds, UTC))
@@ -71,11 +71,12 @@ _NONE: _Counts = (0, 0, 0, 0)
 
 
 class ProcessTally:
-    """Token counts of one client process, including sub-agents, each counted once.
+    """Token counts of one client process, including sub-agents. Each token is counted once.
 
     The stream reports a call of the main agent completely: ``message_start`` has the input, ``message_delta`` the
     output. A sub-agent's lines contain only the input, once per block; its output is only in the totals of ``result``.
-    Of these totals, only what was not counted before is added. ``resumed``: the totals may include older calls.
+    Of these totals, only tokens that were not counted before are added. ``resumed``: the totals may include older
+    calls.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
@@ -89,13 +90,13 @@ class ProcessTally:
         self._told_usd = 0.0  # by all results so far
 
     def starts(self, message: Mapping[str, Any]) -> None:
-        """Record the start of an answer of the main agent."""
+        """Record that an answer of the main agent has started."""
         self._streams = True
         self._begun = message
         self._seen.add(str(message.get("id")))
 
     def ends(self, usage: Mapping[str, Any]) -> Usage | None:
-        """Record the end of the latest answer; its final counts replace those from its start."""
+        """Record the end of the latest answer. Its final counts replace the counts from its start."""
         begun, self._begun = self._begun, None
         if begun is None:
             return None
@@ -106,7 +107,9 @@ class ProcessTally:
         return self._count(_model(begun), counts)
 
     def repeats(self, message: Mapping[str, Any], *, sub_agent: bool) -> Usage | None:
-        """Count a complete message line the first time, unless the stream reports the call in detail."""
+        """Count the tokens of a complete message line when it first appears, unless the stream reports the call in
+        detail.
+        """
         name = str(message.get("id"))
         if name in self._seen or (self._streams and not sub_agent):
             return None
@@ -117,7 +120,7 @@ class ProcessTally:
         return self._count(_model(message), counts) if any(counts) else None
 
     def settle(self, result: Mapping[str, Any]) -> list[Usage]:
-        """Return the part of a result's token totals that was not counted before."""
+        """Return those tokens of a result's totals that were not counted before."""
         for name, record in self._totals(result).items():
             known = mapping_of(record)
             model = str(known.get("canonicalModel") or name)
@@ -129,7 +132,7 @@ class ProcessTally:
         return [usage] if usage else []
 
     def cost(self, result: Mapping[str, Any]) -> Usage | None:
-        """Return the client's cost of the calls since the last result; ``None`` if the client does not report it.
+        """Return the cost that the client reports for the calls since the last result; ``None`` if it reports no cost.
 
         ``total_cost_usd`` grows over the process, and may include older calls if a conversation was resumed.
         """
@@ -149,7 +152,7 @@ class ProcessTally:
         return Usage(told_usd=told, context_tokens=self._context)
 
     def _totals(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the token totals since the last result; for an older client, those of its only result."""
+        """Return the token totals since the last result. For an older client, return the totals of its only result."""
         totals = result.get("model_usage_since_last_result")
         if isinstance(totals, dict):
             return totals
@@ -198,14 +201,14 @@ def _sum(by_model: Mapping[str, _Counts]) -> _Counts:
 
 
 DELTA = b'{"type":"stream_event","event":{"type":"content_block_'
-"""Beginning of lines that send a block piece by piece. They are skipped, because the whole block follows."""
+"""Beginning of lines that send parts of a block. These lines are skipped, because the whole block follows."""
 
 _WORKS_ON = ("agent", "workflow", "teammate")  # background tasks whose end begins the next turn of the model
 
 
 class Stream:
-    """Output of one client process. ``result`` is its last result so far; ``heard`` counts the messages that it has
-    read.
+    """Output of one client process. ``result`` is the last result so far; ``heard`` counts the messages that the client
+    has read.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
@@ -224,7 +227,7 @@ class Stream:
         return any(word in kind for kind in self.background for word in _WORKS_ON)
 
     def events(self, record: Record) -> list[Event]:
-        """Return the events of an output line; none for a line of unknown type."""
+        """Return the events of an output line; empty if the type of the line is unknown."""
         kind = record.get("type")
         read = _READERS.get(kind) if isinstance(kind, str) else None
         return read(self, record) if read else []
@@ -304,7 +307,7 @@ _READERS: Mapping[str, Callable[[Stream, Record], list[Event]]] = {
 
 
 def reason(result: Record) -> str:
-    """Return the reason of a failed turn on one line."""
+    """Return, on one line, the reason why a turn failed."""
     errors = result.get("errors")
     told = [each for each in errors if isinstance(each, str)] if isinstance(errors, list) else []
     text = result.get("result")
@@ -314,7 +317,7 @@ def reason(result: Record) -> str:
 
 
 def lost_conversation(result: Record | None, errors: str) -> bool:
-    """Return True if the client exited immediately because it does not know the conversation to resume."""
+    """Return True if the client exited immediately because it does not have the conversation to resume."""
     told = f"{reason(result) if result else ''} {errors}"
     return not (result and result.get("num_turns")) and "No conversation found" in told
 

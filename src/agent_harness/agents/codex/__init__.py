@@ -31,8 +31,8 @@ SAID = "[Codex runs without its app-server: it cannot be steered, and only its s
 
 
 def _begin_execution(settings: CodexSettings, brief: Brief) -> "ExecutionTurn":
-    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings require more than its sandbox can
-    enforce.
+    """Start a turn of ``codex exec``. Raise ``ToolMissing`` if the settings require more than the sandbox of ``codex
+    exec`` can enforce.
     """
     if not (brief.tools.shell_enabled and brief.tools.filesystem_enabled):
         raise ToolMissing(
@@ -126,14 +126,14 @@ _NAMES = {
 
 
 def _item(record: Record) -> Record:
-    """Return an item of ``codex exec`` with the field names of the app-server."""
+    """Return an item of ``codex exec``, with the field names that the app-server uses."""
     known = mapping_of(record.get("item"))
     kind = str(known.get("type"))
     return {**{_NAMES.get(name, name): value for name, value in known.items()}, "type": _NAMES.get(kind, kind)}
 
 
 class CodexAgent(ClientAgent[CodexSettings]):
-    """Agent that runs Codex."""
+    """Agent that runs the Codex command line."""
 
     name = "codex"
     settings_class = CodexSettings

@@ -1,12 +1,13 @@
 """One turn of Codex through its app-server: JSON-RPC, one message per line, over standard input and output.
 
-The server is started for the turn and starts or resumes a thread. The harness tests the server's sandbox and sends the
-prompt. ``turn/completed`` ends the turn; the exit status does not matter then.
+The server is started for the turn, and it starts or resumes a thread. The harness tests the server's sandbox and sends
+the prompt. ``turn/completed`` ends the turn; the exit status does not matter then.
 
-The guard rails answer the client's approval requests (UAH-444, C32), because nobody else can. Codex asks before every
-command and file change. A request to run a command outside the sandbox has the same text; only the model's own call
-shows the difference. The server sends that call beforehand (its raw items), or its record of the thread contains the
-call. An approval never lifts the sandbox: such a command is refused, and additional permissions are not granted.
+The guard rails answer the client's approval requests (UAH-444, C32), because no user is there to answer. Codex asks
+before every command and file change. A request to run a command outside the sandbox has the same text; only the model's
+own call shows the difference. The server sends that call beforehand (its raw items), or its record of the thread
+contains the call. An approval never lifts the sandbox: such a command is refused, and additional permissions are not
+granted.
 """
 
 import json
@@ -35,15 +36,17 @@ LONGEST_TEXT = 2000  # of a line that is not a message
 
 
 class NoServer(Exception):
-    """Raised if this client has no usable app-server."""
+    """Error: this client has no usable app-server."""
 
 
 class RequestFailed(Exception):
-    """Raised if the server answered a request with an error, or did not answer."""
+    """Error: the server answered a request with an error, or did not answer."""
 
 
 def begin(settings: CodexSettings, brief: Brief) -> "AppServerTurn":
-    """Start a turn of the app-server. Raise ``NoServer``, or ``ToolMissing`` if the sandbox does not work."""
+    """Start a turn of the app-server. Raise ``NoServer`` if it is unusable, or ``ToolMissing`` if the sandbox does not
+    work.
+    """
     turn = AppServerTurn(settings, brief)
     try:
         turn.open()
@@ -81,7 +84,7 @@ class AppServerTurn(CommandTurn):
     # ---- the opening
 
     def open(self) -> None:
-        """Run all steps up to the start of the agent's work."""
+        """Do all steps that precede the agent's work."""
         client = {"name": "agent-harness", "title": "agent-harness", "version": __version__}
         try:
             self._call("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
@@ -145,7 +148,7 @@ class AppServerTurn(CommandTurn):
     # ---- messages
 
     def steer(self, text: str) -> bool:
-        """Send a message; return True if the running turn accepted it. The agent reads the message in its next
+        """Send a message. Return True if the running turn accepted the message, which the agent then reads in its next
         request.
         """
         if not self._running_turn():
@@ -168,7 +171,7 @@ class AppServerTurn(CommandTurn):
         super().stop(grace_seconds)
 
     def close(self) -> None:
-        """Kill the client immediately."""
+        """Kill the client of this turn immediately."""
         self._open = False
         self._running.close()
 
@@ -176,8 +179,9 @@ class AppServerTurn(CommandTurn):
         return self._open and self._turn_id is not None and self._claimed is None and not self._ended
 
     def _call(self, method: str, params: Record, seconds: float = OPENING_SECONDS) -> Record:
-        """Return the result of a request; lines before the result are kept for ``next_event``. Raise
-        ``RequestFailed``.
+        """Send a request and return its result. Lines that arrive before the result are kept for ``next_event``.
+
+        Raise ``RequestFailed`` if the request fails.
         """
         number = self._ask(method, params)
         until = time.monotonic() + seconds
@@ -308,7 +312,9 @@ LAST_BYTES = 4_000_000
 
 
 def call_arguments(path: Path, call: str) -> object:
-    """Return the model's arguments of a tool call from the thread's record; ``None`` if not recorded in time."""
+    """Return the arguments that the model gave a tool call, from the thread's record; ``None`` if not recorded in
+    time.
+    """
     until = time.monotonic() + LOOK_SECONDS
     while True:
         found = _find(path, call)
@@ -342,7 +348,7 @@ def _item(line: bytes) -> dict[str, Any] | None:
 
 
 Answer = tuple[dict[str, Any], str | None]
-"""Answer to an approval request, and the reason if the request is refused."""
+"""Answer to an approval request. If the request is refused, the answer includes the reason."""
 
 
 class Approvals:
@@ -356,12 +362,14 @@ class Approvals:
         self.records: dict[str, Path] = {}  # by thread: the client's record of its calls
 
     def note(self, item: Mapping[str, Any]) -> None:
-        """Record the paths of a file change, because its approval request contains only the item's id."""
+        """Record the paths of a file change, because the approval request for the change contains only the item's
+        id.
+        """
         if item.get("type") == "fileChange":
             self._changes[str(item.get("id"))] = stream.changed_paths(item)
 
     def note_raw(self, params: Mapping[str, Any]) -> None:
-        """Record the model's own call, before its approval request arrives."""
+        """Record the model's own call before the approval request for the call arrives."""
         item = params.get("item")
         raw: Mapping[str, Any] = item if isinstance(item, dict) else {}
         self._shown.add(str(params.get("threadId")))
@@ -385,7 +393,7 @@ class Approvals:
     def _stays_inside(self, params: Mapping[str, Any]) -> bool:
         """Return True if the model's call stays in the sandbox.
 
-        If the call is not visible, return True if the request gives no reason for more access.
+        If the call itself is not known, return True if the request gives no reason for more access.
         """
         thread, call = str(params.get("threadId")), str(params.get("itemId"))
         if thread in self._shown:

@@ -1,6 +1,6 @@
-"""Settings of Codex, its command line, its environment, and the sandbox in its own terms.
+"""Settings of Codex, its command line, its environment, and the sandbox in Codex's own terms.
 
-Also ``codex exec`` as users call it: reads the token counts at the end of its output.
+The module also supports ``codex exec`` as users call it: it reads the token counts at the end of the output.
 """
 
 import json
@@ -47,7 +47,7 @@ FIXED = (
     *("check_for_update_on_startup=false", "analytics.enabled=false", "features.unbounded_connection_retries=false"),
     "allow_login_shell=false",
 )
-"""Codex settings for every turn: no telemetry, no endless wait for a dead provider, and the harness's PATH for
+"""Codex settings that every turn uses: no telemetry, no endless wait for a dead provider, and the harness's PATH for
 commands.
 
 A login shell could reset PATH, and the project's own programs would not be found.
@@ -56,7 +56,8 @@ LOOSER = """to run Codex without its own sandbox: --agent '{"kind": "codex", "sa
 
 
 def overrides(project: Path) -> list[str]:
-    """Return the options of ``FIXED``, and one that keeps a turn from recording that the user trusts this project.
+    """Return the options of ``FIXED``, and an option that prevents Codex from recording that the user trusts this
+    project.
 
     Codex records this trust in the user's settings for every unknown folder. From then on, Codex uses the repository's
     `.codex/config.toml`. The user's own setting for the folder stays.
@@ -71,9 +72,7 @@ UNTRUSTED = '{trust_level = "untrusted"}'
 
 
 def _main_folders(project: Path) -> list[Path]:
-    """Return the work trees that contain the folder, because Codex records trust for a repository, not for a part of
-    it.
-    """
+    """Return the work trees that contain the folder, because Codex records trust for a whole repository."""
     around = [each for each in (project.resolve(), *project.resolve().parents) if (each / ".git").exists()]
     mains = [each.parent for each in git_folders(around[0]) if each.name == ".git"] if around else []
     return [*around[:1], *mains]
@@ -86,12 +85,14 @@ def _judged(place: Path) -> bool:
 
 
 def model_of(settings: CodexSettings, brief: Brief) -> str | None:
-    """Return the model of a turn; ``None`` lets the client choose."""
+    """Return the model of a turn; ``None`` means that the client chooses the model."""
     return options.model(settings.model, brief, wins=settings.model_wins)
 
 
 def environment(brief: Brief) -> dict[str, str]:
-    """Return the client's environment: its login, the keys of its configuration, and the harness's variables."""
+    """Return the client's environment: its login, the keys that its configuration names, and the harness's
+    variables.
+    """
     own = {"HARNESS_DISABLE": "1", **environment_of(brief)}  # the hooks of a task list would keep the session going
     keys = {name: os.environ[name] for name in _provider_keys() if name in os.environ}
     return process.scrubbed_environment({**keys, **own}, keep_agent_credentials=True)
@@ -111,7 +112,7 @@ def sandbox_policy(settings: CodexSettings, brief: Brief) -> dict[str, Any]:
 
 
 def git_folders(place: Path) -> list[Path]:
-    """Return git's folders of a work tree: one, or two for a linked work tree."""
+    """Return the git folders of a work tree: one folder, or two for a linked work tree."""
     entry = place / ".git"
     if entry.is_dir():
         return [entry]
@@ -126,8 +127,8 @@ LAUNCH = """import json, os, sys
 server = json.load(open(sys.argv[1], encoding="utf-8"))["mcpServers"][sys.argv[2]]
 os.environ.update(server.get("env", {}))
 os.execvp(server["command"], [server["command"], *server["args"]])"""
-"""Script that starts one server of a ``servers_file``, so that the client's command line contains no variable's
-value.
+"""Script that starts one server of a ``servers_file``. It keeps the values of variables out of the client's command
+line.
 """
 
 
@@ -159,7 +160,7 @@ def execution_words(settings: CodexSettings, brief: Brief, servers: Path | None 
 
 
 def account() -> str:
-    """Return the account of the client's rate limits: that of a key, or of the login in its configuration folder."""
+    """Return the account for the client's rate limits: that of a key, or of the login in its configuration folder."""
     key = os.environ.get("CODEX_API_KEY") or os.environ.get("OPENAI_API_KEY")
     return options.account("openai", key=key, place=str(_home()))
 
@@ -169,7 +170,7 @@ def _home() -> Path:
 
 
 def configured() -> dict[str, Any]:
-    """Return the client's own settings; empty if they cannot be read."""
+    """Return the settings in the client's own configuration; empty if the configuration cannot be read."""
     try:
         return tomllib.loads((_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -177,8 +178,8 @@ def configured() -> dict[str, Any]:
 
 
 def own_provider() -> Mapping[str, Any] | None:
-    """Return the custom provider selected in the client's configuration, if it needs no Codex login; ``None``
-    otherwise.
+    """Return the custom provider that the client's configuration selects; ``None`` if there is none or it needs a Codex
+    login.
     """
     found = configured()
     providers = found.get("model_providers")
@@ -187,7 +188,7 @@ def own_provider() -> Mapping[str, Any] | None:
 
 
 def _provider_keys() -> Iterator[str]:
-    """Yield the environment variables that the client's configuration uses as provider keys."""
+    """Yield the names of the environment variables from which the client's configuration takes provider keys."""
     providers = configured().get("model_providers")
     for provider in providers.values() if isinstance(providers, dict) else ():
         name = provider.get("env_key") if isinstance(provider, dict) else None
@@ -208,7 +209,7 @@ def print_words(
     local_provider: str | None = None,
     more: Iterable[str] = (),
 ) -> list[str]:
-    """Return the command line of one unattended run. The prompt is sent on standard input."""
+    """Return the command line for one unattended run of the client. The prompt is sent on standard input."""
     words = ["codex", "exec", "--cd", cwd, "--sandbox", sandbox]
     words += ["--model", model] if model else []
     words += ["--oss"] if oss else []
@@ -217,7 +218,7 @@ def print_words(
 
 
 def usage_of(stdout: str, stderr: str) -> PrintedUsage | None:
-    """Return the tokens in the last ``turn.completed`` of ``--json`` output, else the total at the end of standard
+    """Return the tokens in the last ``turn.completed`` of ``--json`` output; else the total at the end of standard
     error.
     """
     for event in printed_objects(stdout, '"turn.completed"'):

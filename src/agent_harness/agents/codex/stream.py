@@ -1,4 +1,4 @@
-"""Conversion of Codex's messages into events: items, tokens and refusals, with the app-server's names.
+"""Conversion of Codex's messages into events: items, tokens and refusals, with the names that the app-server uses.
 
 Source of the refusals: features.md UAH-374..375, C28.
 """
@@ -16,7 +16,9 @@ _TOTALS = ("inputTokens", "outputTokens", "cachedInputTokens", "cacheWriteInputT
 
 
 class TurnTally:
-    """Tokens of one turn. The server reports totals of each thread, including sub-agents; an event reports one call."""
+    """Token counts of one turn. The server reports totals of each thread, including sub-agents; an event reports one
+    call.
+    """
 
     def __init__(self, thread: str | None = None, model: str | None = None) -> None:
         self.thread, self.model = thread, model
@@ -25,10 +27,10 @@ class TurnTally:
         self._context = 0
 
     def update(self, params: Mapping[str, Any]) -> Usage | None:
-        """Return the tokens added since the last report on the thread; ``None`` if none were added.
+        """Return the tokens that were added since the last report on the thread; ``None`` if none were added.
 
-        For a new thread, the last call is counted, because its total may include earlier turns. For a resumed thread,
-        counting starts at its total.
+        For a new thread, only the last call is counted, because the thread's total may include earlier turns. For a
+        resumed thread, counting starts at the thread's total.
         """
         thread, told = str(params.get("threadId")), mapping_of(params.get("tokenUsage"))
         total, last = _counts(mapping_of(told.get("total"))), _counts(mapping_of(told.get("last")))
@@ -65,7 +67,9 @@ _USED_UP = 100  # percent
 
 
 def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimited | None:
-    """Return the provider's refusal in a turn's error; ``windows`` is the last report on the account's rate limits."""
+    """Return the provider's refusal in the error of a turn. ``windows`` is the last report on the account's rate
+    limits.
+    """
     message = plain(str(error.get("message") or ""))
     told = error.get("codexErrorInfo")
     kind = told if isinstance(told, str) else None
@@ -76,7 +80,9 @@ def of_error(error: Mapping[str, Any], windows: Mapping[str, Any]) -> RateLimite
 
 
 def _told(message: str) -> str | None:
-    """Return the time stated in a message as ISO text; a bare time of day is in this machine's time zone."""
+    """Return the time that a message states, as ISO text. A time of day without a zone is in this machine's time
+    zone.
+    """
     wait = retry.find_wait(message, clock.now())
     if wait is None:
         return None
@@ -112,7 +118,7 @@ _SHELL_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 
 
 def script_of(command: object) -> str:
-    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``; any other command is returned unchanged."""
+    """Return the shell text in a command such as ``/bin/bash -lc 'ls'``. Any other command is returned unchanged."""
     if isinstance(command, list):
         words = [str(word) for word in command]
     else:
@@ -126,7 +132,7 @@ def script_of(command: object) -> str:
 
 
 def started(item: Item) -> list[Event]:
-    """Return the events for the start of an item."""
+    """Return the events that report the start of an item."""
     make = _STARTED.get(str(item.get("type")))
     call = make(item) if make else None
     event = event_from({"type": "tool_call", "id": item.get("id"), **call}) if call else None
@@ -134,7 +140,7 @@ def started(item: Item) -> list[Event]:
 
 
 def completed(item: Item) -> list[Event]:
-    """Return the events for the end of an item."""
+    """Return the events that report the end of an item."""
     make = _COMPLETED.get(str(item.get("type")))
     event = make(item) if make else None
     return [event] if event else []

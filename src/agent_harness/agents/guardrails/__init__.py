@@ -1,4 +1,4 @@
-"""Guard rails for the tools of an agent: refused paths and commands (UAH-444, C32).
+"""Guard rails for the tools of an agent: paths and commands that are refused (UAH-444, C32).
 
 They prevent accidents and do not stop an attacker. Real isolation needs a sandbox of the operating system.
 """

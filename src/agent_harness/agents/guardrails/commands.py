@@ -1,4 +1,4 @@
-"""Refusal of shell commands: the text is parsed into simple commands, which are checked one by one (C32).
+"""Rules that refuse shell commands. The text is parsed into simple commands, which are checked one by one (C32).
 
 This is a guard rail against accidents, not a sandbox: programs that an allowed command starts are not checked.
 """
@@ -21,14 +21,14 @@ _LONGEST_CLUSTER = 4  # -rf, -xdf; longer single-dash words are single options
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a command for comparisons: with its wrapper programs, such as ``env``, or without them."""
+    """One form of a command, used for comparisons: with its wrapper programs, such as ``env``, or without them."""
 
     words: tuple[str, ...]
     redirects: tuple[tuple[str, str], ...]
 
 
 class UnreadableCommand(ValueError):
-    """Raised if no shell accepts the text of a command; the message is a short reason."""
+    """Error: no shell accepts the text of a command. The message is a short reason."""
 
 
 def commands(text: str) -> tuple[ShellCommand, ...]:
@@ -40,13 +40,13 @@ def commands(text: str) -> tuple[ShellCommand, ...]:
 
 
 def forms_of(command: ShellCommand) -> Form:
-    """Return a parsed command in the form used for comparisons."""
+    """Return the forms of a parsed command that are used for comparisons."""
     words = tuple(word.written for word in command.words)
     return Form(words, tuple((sign, to.written) for sign, to in command.redirects))
 
 
 def denied_entry(entries: Sequence[str], found: Sequence[Sequence[Form]]) -> str | None:
-    """Return the first denied entry that matches successive commands, or ``None``.
+    """Return the first denied entry that matches one or more successive commands, or ``None``.
 
     The first word of an entry is the program. Its further words must appear in order, possibly with other words between
     them; ``-rf`` also matches ``-fr`` and ``-r -f``. An entry such as ``curl | sh`` matches two successive commands.
@@ -101,9 +101,9 @@ _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 
 
 def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason to refuse a shell command, or ``None``; never raise (C32).
+    """Return a one-line reason why a shell command is refused, or ``None``; never raise (C32).
 
-    The command is assumed to start in ``root``; a ``cd`` in the command applies to the commands after it.
+    The command is assumed to start in ``root``. A ``cd`` in the command applies to the commands after it.
     """
     if not rules.shell_enabled:
         return "the shell is disabled in this project (tools.shell.enabled)"
@@ -118,7 +118,7 @@ def check_command(text: str, root: Path, rules: ToolRules) -> str | None:
 
 @dataclass(slots=True)
 class _Judge:
-    """Checker of one script. A subshell has a separate checker, so its changes do not affect the outer script."""
+    """Checker of one script. A subshell gets a separate checker, so that its changes do not affect the outer script."""
 
     denied: Sequence[str]
     place: WorkingFolder
@@ -134,7 +134,7 @@ class _Judge:
         return self.script(commands(text))
 
     def script(self, script: Sequence[ShellCommand]) -> str | None:
-        """Return the first reason to refuse a command of a script, or ``None``."""
+        """Return the reason why the first refused command of a script is refused, or ``None``."""
         seen: list[list[Form]] = []
         for command in script:
             self._enter(command.before)
@@ -150,7 +150,7 @@ class _Judge:
         return None
 
     def _enter(self, operators: Sequence[str]) -> None:
-        """Enter or leave subshells, each with its own working directory."""
+        """Enter or leave subshells. Each subshell has its own working directory."""
         for operator in operators:
             if operator == "(":
                 self.place.folders.append(self.place.cwd)
@@ -158,11 +158,11 @@ class _Judge:
                 self.place.folders.pop()
 
     def _substituted(self, command: ShellCommand) -> str | None:
-        """Return the first reason to refuse a command in the substitutions of this command, or ``None``."""
+        """Return the reason why a command in the substitutions of this command is refused, or ``None``."""
         return next((reason for each in command.substitutes() if (reason := self.inner().script(each))), None)
 
     def _command(self, command: ShellCommand, forms: list[Form], piped: Sequence[str]) -> str | None:
-        """Return the reason to refuse a command or a command that it starts, or ``None``; add its forms to
+        """Return the reason why a command, or a command that it starts, is refused, or ``None``. Add its forms to
         ``forms``.
         """
         words = self._own_words(command.words)
@@ -186,7 +186,9 @@ class _Judge:
         raise UnreadableCommand("it is nested too deeply")
 
     def _executed(self, words: Sequence[ShellWord]) -> str | None:
-        """Return the reason to refuse a command of ``find -exec``, or ``None``; ``{}`` stands for the found files."""
+        """Return the reason why a command of ``find -exec`` is refused, or ``None``. ``{}`` stands for the files
+        found.
+        """
         texts = [word.written for word in words]
         for start, end in executed(texts):
             removing = name_of(texts[start:end]) == "rm" and rm_operands(texts[start:end]) is not None
@@ -197,8 +199,9 @@ class _Judge:
         return None
 
     def _own_words(self, words: Sequence[ShellWord]) -> list[ShellWord]:
-        """Return the words from the program name on, without keywords and assignments, with variables in the name
-        expanded.
+        """Return the words of a command that begin with the program's name, without preceding keywords and assignments.
+
+        Variables in the program's name are expanded.
         """
         rest = list(words)
         while rest and (self._assigned(rest[0]) or (not rest[0].quoted and rest[0].text in KEYWORDS)):
@@ -231,7 +234,7 @@ def _device(path: str) -> str | None:
 
 
 def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
-    """Return why a program called with these arguments is refused, or ``None``."""
+    """Return why a program that is called with these arguments is refused, or ``None``."""
     texts = [word.written for word in words]
     name = name_of(texts)
     if name in DENIED_PROGRAMS:
@@ -249,7 +252,9 @@ def _program(words: Sequence[ShellWord], place: WorkingFolder) -> str | None:
 
 
 def _fed(texts: Sequence[str], given: ShellWord | None, piped: Sequence[str]) -> str | None:
-    """Return the script that a shell reads from standard input, as far as the text shows it; ``None`` if unknown."""
+    """Return the script that a shell reads from standard input, if the command's text shows the script; else
+    ``None``.
+    """
     if name_of(texts) not in SHELLS or any(not each.startswith("-") for each in texts[1:]):
         return None
     if given is None and name_of(piped) in ("echo", "printf"):

@@ -1,4 +1,4 @@
-"""Paths that an agent's tools may access, and rules for removals by ``rm -r`` and ``find`` (C32).
+"""Paths that an agent's tools may access, and rules for removal with ``rm -r`` and ``find`` (C32).
 
 Paths are compared as they resolve on disk, not as they are written.
 """
@@ -19,10 +19,11 @@ KEPT = (".git", ".harness")  # never written by a tool, whatever the settings sa
 
 
 def check_path(path: str | os.PathLike[str], root: Path, rules: ToolRules, write: bool = False) -> str | None:
-    """Return a one-line reason why a tool may not access a path, or ``None``; never raise (UAH-444, C32).
+    """Return a one-line reason why a tool must not access a path, or ``None``; never raise (UAH-444, C32).
 
-    A relative path starts at ``root``. Symbolic links are followed. Names of denied folders are compared without case,
-    because some file systems ignore case. ``write`` also refuses the folders of git and of the harness.
+    A relative path starts at ``root``. Symbolic links are followed. Names of denied folders are compared without regard
+    to case, because some file systems ignore case. If ``write`` is set, the folders of git and of the harness are
+    refused too.
     """
     if not rules.filesystem_enabled:
         return "file tools are disabled in this project (tools.filesystem.enabled)"
@@ -76,7 +77,7 @@ _BY_NAME = {"-name", "-iname"}
 
 @dataclass(slots=True)
 class WorkingFolder:
-    """Working folders and variables of a command, as far as its text shows them."""
+    """Working folders and variables of a command, as far as the command's text shows them."""
 
     root: str  # the project, without links
     folders: list[str] = field(default_factory=list)  # the working directory, one entry for each open subshell
@@ -94,14 +95,14 @@ def temporary() -> Iterator[str]:
 
 
 def expanded(text: str, place: WorkingFolder, unknown: str) -> str:
-    """Return a word with its known variables expanded, and the text ``unknown`` for other variables."""
+    """Return a word in which known variables are expanded and the text ``unknown`` replaces all other variables."""
     known = {"HOME": os.path.expanduser("~"), "PWD": place.cwd, "TMPDIR": tempfile.gettempdir()} | place.variables
     text = _TOP.sub(lambda _: place.root, _HERE.sub(lambda _: place.cwd, text))
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], unknown), text)
 
 
 def removed(text: str, tilde: bool, place: WorkingFolder) -> str | None:
-    """Return the reason why a path may not be removed with its content, or ``None``."""
+    """Return the reason why a path must not be removed with its content, or ``None``."""
     if "$" in text and expanded(text, place, "").strip("*") in ("/", "//"):
         return "it removes / if the variable is empty"
     shown = expanded(text, place, "unknown")
@@ -142,7 +143,9 @@ def _target(path: str, cwd: str) -> str:
 
 
 def _takes(target: str, path: str) -> bool:
-    """Return True if a removal target, possibly with wildcards, matches a path or a folder that contains the path."""
+    """Return True if a removal target matches a path or a folder that contains the path. The target may contain
+    wildcards.
+    """
     wanted, there = target.casefold().strip("/").split("/"), path.casefold().strip("/").split("/")
     if wanted == [""]:
         return True
@@ -188,7 +191,7 @@ def rm_operands(words: Sequence[str]) -> list[int] | None:
 
 
 def found_and_removed(words: Sequence[str], place: WorkingFolder) -> str | None:
-    """Return the reason to refuse a ``find`` that removes files, or ``None``."""
+    """Return the reason why a ``find`` command that removes files is refused, or ``None``."""
     given = [word for word in words[1:] if word not in _LINKS]
     first = next((at for at, word in enumerate(given) if word.startswith("-") or word in ("(", "!")), len(given))
     starts, tests = given[:first], given[first:]

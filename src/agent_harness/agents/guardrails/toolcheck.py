@@ -1,7 +1,7 @@
 """Check of a client's tool call by the guard rails (UAH-444, C32).
 
-Also a program: clients that run a hook before each tool run this file with the bare interpreter. The program reads the
-call on standard input and answers in the hook's format; an unreadable call is refused.
+The module is also a program: clients that run a hook before each tool call run this file with the bare interpreter. The
+program reads the call on standard input and answers in the hook's format; an unreadable call is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_TOOLS = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep")
 
 
 def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules) -> str | None:
-    """Return a one-line reason to refuse a tool call with this input, or ``None``. MCP tools are not checked."""
+    """Return a one-line reason why a tool call with this input is refused, or ``None``. MCP tools are not checked."""
     if tool.startswith("mcp__"):
         return None
     if tool in FILE_TOOLS and not rules.filesystem_enabled:
@@ -52,7 +52,7 @@ def refusal(tool: str, given: Mapping[str, object], root: Path, rules: ToolRules
 
 
 def hook_command(root: Path, rules: ToolRules) -> str:
-    """Return the shell command that checks a tool call in ``root`` with this file."""
+    """Return the shell command that runs this file to check a tool call in ``root``."""
     record: dict[str, Any] = {**asdict(rules), "mcp_servers": {}}
     told = json.dumps({"root": str(root), "rules": record})
     return shlex.join([sys.executable, "-S", "-E", str(Path(__file__).resolve()), told])

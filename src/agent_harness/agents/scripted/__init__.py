@@ -1,7 +1,7 @@
 """Scripted agent: plays a script file in a separate process, through the command interface.
 
-``python -m agent_harness.agents.scripted FILE`` is the program, which ``ScriptedAgent`` starts. It is used by tests, by
-the demo, and to see how the harness reacts to a certain agent. Format: ``docs/scripted-agent.md``.
+``ScriptedAgent`` starts the program ``python -m agent_harness.agents.scripted FILE``. Tests and the demo use the agent;
+users can see with it how the harness reacts to a certain agent. Format: ``docs/scripted-agent.md``.
 """
 
 import os
@@ -46,7 +46,7 @@ class ScriptedAgent(CommandAgent):
 
     @property
     def account(self) -> str:
-        """Account of the agent's rate limits: the script's name and a digest of its path, so each script has its own
+        """Account for the agent's rate limits: the script's name and a digest of its path. So each script has its own
         account.
         """
         place = os.fsencode(self.script)

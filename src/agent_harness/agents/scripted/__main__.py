@@ -69,8 +69,9 @@ def _occasion(environ: Mapping[str, str], memory: Memory) -> Occasion:
 
 
 def _nothing_left(stage: Stage, script: Script) -> int:
-    """Report that no entry is left: as the agent's text after a failed check, otherwise as an error. Return the exit
-    status.
+    """Report that the script has no entry left, and return the exit status.
+
+    After a failed check, the report is text of the agent; otherwise it is an error.
     """
     if stage.occasion.round > 0:
         stage.text("I have nothing more to try.")

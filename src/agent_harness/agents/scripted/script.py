@@ -68,7 +68,7 @@ _CALLED: Mapping[Callable[[object], bool], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """Keys of one script verb. ``short`` is the key for a bare value."""
+    """Keys of one verb of a script. ``short`` is the key to which a value without keys belongs."""
 
     keys: Mapping[str, Callable[[object], bool]] = field(default_factory=dict)
     short: str | None = None
@@ -76,7 +76,7 @@ class Verb:
     positional: tuple[str, ...] = ()  # the keys of a bare list, in order
 
     def problems(self, value: Any) -> Iterator[str]:
-        """Yield the problems of the verb's value, each starting with the position after the verb's name."""
+        """Yield the problems in the verb's value. Each problem starts with its position after the verb's name."""
         found = self.named(value)
         if found is None:
             yield f": takes {self._form()}, not {one_line(value)}"
@@ -148,11 +148,11 @@ VERBS: Mapping[str, Verb] = {
     "end": Verb(keys={"message": _text}, short="message"),
     "exit": Verb(keys={"status": _count}, short="status", needs=("status",)),
 }
-"""All verbs of a script."""
+"""All verbs that a script may use."""
 
 
 def normal_step(step: Any) -> Step:
-    """Return a valid step as its verb and its keys; the verb ``sh`` becomes ``run``."""
+    """Return a valid step as its verb and its keys. The verb ``sh`` is replaced by ``run``."""
     name, value = (step, None) if isinstance(step, str) else next(iter(step.items()))
     return ("run" if name == "sh" else name), VERBS[name].named(value) or {}
 
@@ -185,7 +185,7 @@ _ENTRY = ("name", "when", "times", "do")
 
 
 class ScriptError(ConfigurationError):
-    """Error of an invalid script. The message names file, entry and key; ``problems`` contains all problems."""
+    """Error: a script is invalid. The message names file, entry and key; ``problems`` contains all problems."""
 
     code = "script"
 
@@ -210,7 +210,7 @@ class ScriptOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTurn:
-    """One entry of ``turns:``: its condition, its number of uses, its steps."""
+    """One entry of ``turns:``, with its condition, its number of uses and its steps."""
 
     key: str  # its name, else its index: the key of its uses in the memory
     when: Mapping[str, tuple[Any, ...]]
@@ -220,7 +220,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A complete, valid script."""
+    """Complete script that was found valid."""
 
     path: Path
     options: ScriptOptions
@@ -229,7 +229,10 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """Facts about a turn of the agent; ``attempt`` is 1 in the first session on a feature."""
+    """Facts about a turn. The conditions of a script's entries are compared with these facts.
+
+    ``attempt`` is 1 in the first session on a feature.
+    """
 
     prompt_type: str = "coding"
     feature: int | None = None
@@ -252,7 +255,7 @@ class Occasion:
 
 
 def choose(script: Script, occasion: Occasion, uses: Mapping[str, int]) -> ScriptedTurn | None:
-    """Return the first entry that fits the turn and has uses left; ``None`` if there is none."""
+    """Return the first entry that fits the turn and has uses left; ``None`` if no entry fits."""
     for entry in script.entries:
         if (entry.times is None or uses.get(entry.key, 0) < entry.times) and occasion.fits(entry.when):
             return entry

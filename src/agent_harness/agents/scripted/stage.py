@@ -1,6 +1,6 @@
-"""Environment of a playing script: stdout for text and events, the project folder, a shell, and memory between turns.
+"""Environment in which a script is played: stdout for text and events, the project folder, a shell, and stored facts.
 
-Each verb is run here, after ``script`` has validated its values.
+The stored facts last from turn to turn. ``script`` has validated the values of each verb before it is run here.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from agent_harness.kernel.json import edit, jsontext
 
 @dataclass(slots=True)
 class Memory:
-    """Used entries of a script in one project, and the sessions of each feature in the project.
+    """Stored facts about a script in one project: its used entries, and the sessions of each feature.
 
     The file is in the repository's git directory, so a rollback of the work tree does not remove it.
     """
@@ -79,7 +79,7 @@ _RESULT_CHARACTERS = 16_384  # of it in a tool_result event
 
 
 class Stage:
-    """Resources of a playing script."""
+    """Resources that a script uses while it is played."""
 
     def __init__(self, options: ScriptOptions, occasion: Occasion, project: Path, scripts: Path) -> None:
         self.options = options
@@ -106,7 +106,7 @@ class Stage:
             self.text(f"[{kind}] {payload}".rstrip())
 
     def raw(self, data: bytes) -> None:
-        """Write bytes to stdout and flush."""
+        """Write bytes to stdout, and flush stdout."""
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
@@ -115,7 +115,7 @@ class Stage:
         return self.project / name
 
     def call(self, name: str, given: Mapping[str, object]) -> str:
-        """Report a tool call; return its id."""
+        """Report that a tool was called, and return the id of the call."""
         self._calls += 1
         made = f"call-{self._calls}"
         if self.options.tool_events:
@@ -123,16 +123,17 @@ class Stage:
         return made
 
     def result(self, call: str, output: str, *, is_error: bool = False) -> None:
-        """Report the result of a tool call."""
+        """Report the result of a tool call that was reported earlier."""
         if self.options.tool_events:
             half, more = _RESULT_CHARACTERS // 2, len(output) - _RESULT_CHARACTERS
             short = f"{output[:half]}\n[... {more} characters left out ...]\n{output[-half:]}" if more > 0 else output
             self.event({"type": "tool_result", "id": call, "output": short, "is_error": is_error})
 
     def run(self, command: str, timeout_seconds: float | None = None) -> int:
-        """Run a shell command in the project; print the command, its output and its exit status as agents do.
+        """Run a shell command in the project. Print the command, its output and its exit status in the way that agents
+        do.
 
-        Return its exit status, 124 after the timeout. Background processes are not waited for.
+        Return the exit status, or 124 after the timeout. Do not wait for background processes.
         """
         self.prefix("CMD:RUN", command)
         self.text(f"$ {command}")
@@ -176,7 +177,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class TurnEnds(Exception):
-    """Raised if the script ends this turn with an exit status."""
+    """Error that ends a turn: the script ends it with an exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -184,11 +185,11 @@ class TurnEnds(Exception):
 
 
 class CannotPlay(Exception):
-    """Raised if a step does not fit the project, for example if it claims a feature that does not exist."""
+    """Error: a step does not fit the project, for example if the step claims a feature that does not exist."""
 
 
 def play(stage: Stage, step: Step) -> None:
-    """Run one step of a script. Raise ``TurnEnds`` if the script ends the turn, ``CannotPlay`` if the step fails."""
+    """Run one step of a script. Raise ``TurnEnds`` if the step ends the turn, and ``CannotPlay`` if the step fails."""
     name, given = step
     try:
         _VERBS[name](stage, given)
@@ -287,7 +288,7 @@ def _rate_limit(stage: Stage, given: Given) -> None:
 
 
 def _http(stage: Stage, given: Given) -> None:
-    """Report status 429 and 529 as a rate limit; end the turn for any other API error."""
+    """Report the statuses 429 and 529 as a rate limit. End the turn for the status of any other API error."""
     status = given["status"]
     message = f"API error {status} {_REFUSALS.get(status, 'the request failed')}"
     if status in (429, 529):
@@ -377,7 +378,7 @@ def _test_file(stage: Stage, feature: int) -> str:
 
 
 def _test_command(stage: Stage, feature: int) -> str:
-    """Return the test command for a feature: the script's, else that of ``.harness.yaml``, else the default pytest
+    """Return the test command for a feature: the script's, else the one in ``.harness.yaml``, else the default pytest
     command.
     """
     wanted = stage.options.test_command or _configured(stage.path(".harness.yaml")) or DEFAULT_TEST_COMMAND
@@ -401,7 +402,9 @@ def test_file_of(text: str, feature: int) -> str | None:
 
 
 def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
-    """Return the JSON text with ``passes`` set for these features. Raise ``KeyError`` for a missing feature."""
+    """Return the JSON text, in which ``passes`` is set for these features. Raise ``KeyError`` if a feature is
+    missing.
+    """
     places = {found.get("id"): place for place, found in reversed([*_features(text)])}
     for feature in features:
         text = edit.put(text, ["features", places[feature], "passes"], passes)
@@ -409,7 +412,7 @@ def with_passes(text: str, features: Iterable[int], passes: bool) -> str:
 
 
 def _features(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each feature in the JSON text with its index in the list."""
+    """Yield each feature in the JSON text, with its index in the list."""
     listed = jsontext.loads(text).get("features")
     for place, found in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(found, dict):

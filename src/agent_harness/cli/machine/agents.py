@@ -1,4 +1,6 @@
-"""``harness agents`` lists the agents found on this machine; ``harness limits`` lists rate-limited accounts."""
+"""Commands ``harness agents``, which lists the agents on this machine, and ``harness limits``, which lists rate
+limits.
+"""
 
 import json
 import os
@@ -59,7 +61,9 @@ def agents(as_json: bool) -> int:
 
 
 def _versions(agent: "FoundAgent") -> str | None:
-    """Return the agent's version and the oldest supported version as text; None for an agent that is not a program."""
+    """Return the agent's version and the oldest supported version as text. Both are None for an agent that is not a
+    program.
+    """
     if agent.program is None:
         return None
     if agent.too_old:
@@ -68,7 +72,7 @@ def _versions(agent: "FoundAgent") -> str | None:
 
 
 def settings_here() -> tuple[Any, Path | None]:
-    """Return the agent setting and the folder of the current feature project; (None, None) if there is no such
+    """Return the agent setting and the folder of the current feature project; (None, None) if there is no feature
     project.
     """
     from agent_harness.errors import HarnessError
@@ -138,7 +142,7 @@ def limits(ctx: click.Context, of_host: bool, as_json: bool) -> int:
 
 
 def _throttles() -> list[dict[str, Any]]:
-    """Return the accounts whose number of agents is still reduced after a refusal."""
+    """Return the accounts whose number of agents is still reduced after a refusal by the provider."""
     from agent_harness.kernel import clock, host
     from agent_harness.kernel.host.throttles import QUIET
     from agent_harness.kernel.rate_limits import LimitClock
@@ -179,7 +183,7 @@ def _limits_of_host(as_json: bool) -> int:
 
 
 def _input(account: str, terms: "AccountTerms") -> dict[str, int]:
-    """Return the input tokens per minute that an account's agents use, and the limit; empty if the account has no
+    """Return the input tokens per minute that an account's agents use, together with the limit; empty if there is no
     limit.
     """
     from agent_harness.kernel import clock, host
@@ -232,8 +236,8 @@ def clear(account: str | None, everything: bool, as_json: bool) -> int:
 
 
 def _account(named: str) -> str:
-    """Return the account for a name: a known account, else the account of the client with this name, else the name
-    itself.
+    """Return the account that a name means: a known account, else the account of the client with this name, else the
+    name itself.
     """
     from agent_harness.kernel.rate_limits import LimitClock
 

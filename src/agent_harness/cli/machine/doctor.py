@@ -1,4 +1,6 @@
-"""``harness doctor``: checks the requirements of the harness, and prints a command that fixes each problem."""
+"""``harness doctor``: checks whether the machine meets the harness's requirements. For each problem, it prints a
+command that fixes the problem.
+"""
 
 import json
 import os
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 FULL_BYTES = 1 << 20
-"""Free disk space in bytes below which a state file and its backup may no longer fit."""
+"""Free disk space in bytes below which there may be no room for a state file and its backup."""
 LOW_BYTES = 64 << 20
 OLD_LOCK_SECONDS = 60.0
 ONE_RUN_SECONDS = 30.0
@@ -94,7 +96,7 @@ def doctor(fix: bool, as_json: bool) -> int:
 
 
 def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
-    """Run every safe repair, and yield for each what was repaired or why the repair failed."""
+    """Run every safe repair. For each, yield what was repaired, or why the repair failed."""
     for each in found:
         if each.repair is None or each.state == "ok":
             continue
@@ -107,7 +109,7 @@ def _repaired(found: Sequence[CheckResult]) -> Iterator[JsonObject]:
 
 
 def everything() -> Iterator[CheckResult]:
-    """Yield the results of all checks: first the machine's requirements, then the project."""
+    """Yield the results of all checks: first those of the machine's requirements, then those of the project."""
     yield CheckResult("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _command()
@@ -157,7 +159,7 @@ def _git() -> CheckResult:
 
 
 def _command() -> CheckResult:
-    """Check that an agent client whose login shell runs commands can find ``harness`` on PATH."""
+    """Check that an agent client that runs commands in a login shell can find ``harness`` on PATH."""
     bash = shutil.which("bash")
     if bash is None:
         return CheckResult(
@@ -227,7 +229,7 @@ def _task_list(folder: str) -> Iterator[CheckResult]:
 
 
 def _lock(folder: str) -> CheckResult:
-    """Take the project lock, and check that a second lock attempt fails while the lock is held."""
+    """Take the project lock, and check that a second attempt to take it fails while the lock is held."""
     from agent_harness.kernel.lock import Lock
 
     with Lock(folder, timeout_seconds=5.0):
@@ -267,7 +269,7 @@ def _hooks(folder: str) -> Iterator[CheckResult]:
 
 
 def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
-    """Return a warning about hooks that start another or older harness installation.
+    """Return a warning about hooks that start another installation, or an older one, of the harness.
 
     There is no automatic repair for Codex, because Codex must trust changed hooks again.
     """
@@ -280,7 +282,7 @@ def _stale(name: str, scope: "Scope", folder: str) -> CheckResult:
 
 
 def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
-    """Check the agents, the missing extra of the selected agent, rate limits in force, and the user's state folder."""
+    """Check the agents, the extra that the selected agent needs, current rate limits, and the user's state folder."""
     from agent_harness.agents import discovery, registry
     from agent_harness.kernel import trusted_state
     from agent_harness.kernel.rate_limits import LimitClock
@@ -313,14 +315,16 @@ def machine(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _install(problem: str) -> str | None:
-    """Return the command that installs the missing extra named in a problem text; None if no extra is missing."""
+    """Return the command that installs the extra that a problem text reports as missing; None if no extra is
+    missing.
+    """
     from agent_harness.agents.discovery import extras
 
     return next((each["install"] for each in extras() if each["install"] in problem), None)
 
 
 def sandbox() -> CheckResult:
-    """Check which sandbox for agents and checks works on this machine, and name its limits."""
+    """Check which sandbox for agents and checks works on this machine, and report what it does not protect."""
     from agent_harness.kernel.process import sandbox as kernel
 
     try:
@@ -336,7 +340,7 @@ def sandbox() -> CheckResult:
 
 
 def limits() -> CheckResult:
-    """Report the resource limits of an agent or a check, and how the limits are enforced."""
+    """Report the resource limits of agents and checks, and how these limits are enforced."""
     from agent_harness.kernel.process import limits as kernel
     from agent_harness.kernel.process import sandbox
 
@@ -393,7 +397,7 @@ def repository(path: str, *, needed: bool) -> Iterator[CheckResult]:
 
 
 def _plain_git(path: str, top: str) -> str | None:
-    """Return the error if git, with the repository's own settings, does not find the work tree; None if git finds it.
+    """Return the error if git does not find the work tree when it uses the repository's own settings; else None.
 
     The git commands run no program that these settings name.
     """
@@ -413,11 +417,11 @@ _PLAIN = (
     ["git", "for-each-ref", "--count=1", "--format=%(refname)"],
     ["git", "-c", "core.fsmonitor=false", "ls-files", "--", ":(literal).git"],
 )
-"""Git commands that read the settings, the refs and the index."""
+"""Git commands that read the repository's settings, its refs and the index."""
 
 
 def identity(path: str) -> Iterator[CheckResult]:
-    """Check that git knows the user's email address, so that it can commit here."""
+    """Check that git knows the user's email address, which git needs for commits in this repository."""
     words = ["git", "config", "user.email"]
     done = subprocess.run(
         words, cwd=path, capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL, text=True
@@ -435,7 +439,7 @@ def _age(path: str) -> float:
 
 
 def feature_project(path: str) -> Iterator[CheckResult]:
-    """Check a feature project: its settings, state and features, and anything that would stop a session."""
+    """Check a feature project: its settings, its state, its features, and anything that would prevent a session."""
     from agent_harness.protocols.features import api
 
     for each in api.problems(Path(path)):
@@ -443,7 +447,7 @@ def feature_project(path: str) -> Iterator[CheckResult]:
 
 
 def long_task(path: str) -> Iterator[CheckResult]:
-    """Check a long task as ``lth health`` does."""
+    """Check a long task in the same way as ``lth health``."""
     from agent_harness.protocols.longtask.api import LongTask
 
     for each in LongTask(path).health()[0]["checks"]:
@@ -479,8 +483,8 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
     """Check that a command run by Codex finds the same ``python3`` as the harness.
 
     Codex really runs the command, but its model is a scripted server on loopback, so no network is used. Codex gets a
-    temporary home with only the user's settings for the environment of commands. A difference is an error if a run uses
-    Codex, else advice.
+    temporary home with only the user's settings for the environment of commands. If the paths differ, this is an error
+    if a run uses Codex, and otherwise advice.
     """
     from agent_harness.agents import discovery
 
@@ -502,7 +506,7 @@ def codex_path(configured: Any, folder: Path | None) -> Iterator[CheckResult]:
 
 
 def _run_by_codex(shell_command: str) -> str | None:
-    """Return the last output line of a shell command that Codex ran in a turn; None if Codex did not run the
+    """Run a shell command through a turn of Codex, and return its last output line; None if Codex did not run the
     command.
     """
     from agent_harness.agents.base import Brief
@@ -544,8 +548,9 @@ def _run_by_codex(shell_command: str) -> str | None:
 
 @contextmanager
 def _scripted_model(folder: str, shell_command: str) -> Iterator[str]:
-    """Start a scripted model server on loopback that requests one shell command; yield its URL and stop the server
-    after the block.
+    """Start a scripted model server on loopback that requests one shell command, and yield its URL.
+
+    The server is stopped at the end of the context.
     """
     scripts = Path(folder, "scripts.json")
     scripts.write_text(json.dumps({"look": [{"run": shell_command}, "Done."]}), encoding="utf-8")

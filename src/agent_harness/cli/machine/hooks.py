@@ -114,8 +114,9 @@ def hook(event: str) -> int:
 
 
 def _unknown(message: str) -> int:
-    """Report an unknown event. A user at a terminal gets an error; a client gets exit status 0, since it takes any
-    other status as "continue".
+    """Report an unknown event. A user at a terminal gets an error.
+
+    A client gets exit status 0, because it takes any other status as an instruction to continue.
     """
     if sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(message, hint="harness hook stop < payload.json")
@@ -128,7 +129,9 @@ def _scope(user: bool) -> Any:
 
 
 def _project() -> str:
-    """Return the folder whose client settings apply: that of the task list here or above, else the current folder."""
+    """Return the folder whose client settings apply: the folder of the nearest task list, or else the current
+    folder.
+    """
     from agent_harness.kernel import root
 
     try:
@@ -139,7 +142,10 @@ def _project() -> str:
 
 
 def _trust(file: str, trust: bool, as_json: bool) -> tuple[bool | None, str | None]:
-    """Return True if Codex trusts the hooks, or None if Codex was not asked; and a note for the user or None."""
+    """Return whether Codex trusts the hooks, and a note for the user or None.
+
+    The first value is None if Codex was not asked.
+    """
     from agent_harness.hooks import codex_trust
 
     skipped = f"Codex silently skips these hooks until you trust them: {codex_trust.HINT}"

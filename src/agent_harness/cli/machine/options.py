@@ -1,5 +1,5 @@
-"""Rule for repeated options of click commands: a list option may be repeated or use commas; any other option may be
-given once.
+"""Rule for repeated options of click commands: only a list option may be repeated. Its values may also be separated by
+commas.
 
 ``cli.verbs`` implements this rule for the commands that do not use click.
 """
@@ -13,7 +13,10 @@ from agent_harness.cli.verbs import parts
 
 
 class Several(click.Option):
-    """Click option with several values: repeated, or separated by commas. The path of an existing file is not split."""
+    """Click option that takes several values: it is repeated, or its values are separated by commas.
+
+    If the value is the path of an existing file, it is not split.
+    """
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
@@ -27,7 +30,7 @@ class Several(click.Option):
 
 
 def once(parser: Any, ctx: click.Context) -> Any:
-    """Return the command's parser, changed to refuse a single-value option that is given twice."""
+    """Return the command's parser, changed so that it refuses a single-value option that is given twice."""
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> Any:
@@ -44,7 +47,9 @@ def once(parser: Any, ctx: click.Context) -> Any:
 
 
 def strict(command: click.Command) -> click.Command:
-    """Change a command, and all subcommands of a group, to refuse repeated single-value options. Return the command."""
+    """Change a command, and all subcommands of a group, so that they refuse repeated single-value options. Return the
+    command.
+    """
     if "make_parser" not in vars(command):
         made = command.make_parser
         vars(command)["make_parser"] = lambda ctx: once(made(ctx), ctx)

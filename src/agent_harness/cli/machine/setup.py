@@ -1,7 +1,7 @@
 """``harness setup`` prepares a project step by step; ``harness uninstall`` removes the harness from a project.
 
-Both commands skip steps that are already done, so they can be repeated. Without a terminal they ask nothing: with
-``--yes`` they use the defaults, otherwise they only print the plan.
+Both commands skip steps that are already done, so they can be repeated. Without a terminal, the commands ask nothing:
+with ``--yes`` they use the defaults, otherwise they only print the plan.
 """
 
 import json
@@ -67,7 +67,7 @@ def setup(
 
 @dataclass
 class _Walk:
-    """The set-up steps done so far, each with its state: ``done``, ``there``, ``left`` or ``planned``."""
+    """Steps of the set-up so far, each with its state: ``done``, ``there``, ``left`` or ``planned``."""
 
     yes: bool
     asks: bool
@@ -79,13 +79,15 @@ class _Walk:
         self.say(f"{step}: {message}")
 
     def wants(self, question: str) -> bool:
-        """Return True if a step shall be done: by the user's answer on a terminal, otherwise only with ``--yes``."""
+        """Return True if a step must be done. On a terminal, the user's answer decides; otherwise ``--yes`` is
+        required.
+        """
         return click.confirm(question, default=True) if self.asks else self.yes
 
     # -- agent ---------------------------------------------------------------------------------------------------------
 
     def agent(self, spec: str | None) -> None:
-        """Report which agent a run would use here, or what is missing to start an agent."""
+        """Report which agent a run in this folder would use, or what is missing to start an agent."""
         from agent_harness.agents import discovery, registry
         from agent_harness.cli.machine.agents import settings_here
 
@@ -102,7 +104,7 @@ class _Walk:
     # -- project -------------------------------------------------------------------------------------------------------
 
     def project(self, kind: str | None, spec: Path | None, agent: str | None) -> None:
-        """Create a task list or plan a feature project in this folder, unless a project exists."""
+        """Create a task list, or plan a feature project, in this folder. If a project already exists, do nothing."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -139,7 +141,9 @@ class _Walk:
         self.note("project", "done", f"a task list in {made['root']}")
 
     def _repository(self) -> None:
-        """Offer to run `git init` if there is no repository, and say what does not work without one."""
+        """If there is no repository, offer to run `git init`, and say which features do not work without a
+        repository.
+        """
         if _in_repository():
             return
         lost = "without a git repository no attempt can be rolled back, rescued or committed"
@@ -170,7 +174,7 @@ class _Walk:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hooks(self, wanted: bool | None) -> None:
-        """Register the hooks with each installed client, if there is a task list here."""
+        """Register the hooks with each installed client if this folder contains a task list."""
         from agent_harness.agents.registry import CLIENTS
 
         clients = [client for program, client in CLIENTS.items() if shutil.which(program)]
@@ -207,7 +211,7 @@ class _Walk:
     # -- a first run ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> str:
-        """Print and return the command to type after the set-up."""
+        """Print and return the command that the user can type after the set-up."""
         from agent_harness.kernel import root
 
         there = root.find()
@@ -241,8 +245,8 @@ def _in_repository() -> bool:
 
 
 BOOKKEEPING = ("base", "candidates", "checkpoints", "verify", "before-pull", "incoming")
-"""Folders below ``refs/harness`` that contain no work. A folder name may end with a number if the plain name was
-taken.
+"""Folders below ``refs/harness`` that contain no work. If the plain name was taken, a folder's name may end with a
+number.
 """
 _REFS = "refs/harness/"
 
@@ -287,7 +291,7 @@ def uninstall(folder: Path, dry_run: bool, yes: bool, rescues: bool, as_json: bo
 
 
 class _Removal:
-    """Removal of the harness from one project; each step can be repeated."""
+    """Removal of the harness from one project. Each step of the removal can be repeated."""
 
     def __init__(self, root: str, traces: dict[str, JsonObject], *, rescues: bool) -> None:
         from agent_harness.kernel.git import Git
@@ -301,8 +305,9 @@ class _Removal:
 
     @classmethod
     def at(cls, folder: Path, *, rescues: bool) -> "_Removal":
-        """Return the removal for the project at or above a folder. A task list and a feature project in one folder are
-        removed together.
+        """Return the removal for the project at or above a folder.
+
+        If a task list and a feature project are in the same folder, the removal covers both.
         """
         from agent_harness.kernel import root
         from agent_harness.protocols.features import api as features
@@ -327,7 +332,7 @@ class _Removal:
         return f"cp -a {shlex.quote(f'{self.target}/project')}/. {shlex.quote(self.root)}"
 
     def rows(self) -> Iterator[JsonObject]:
-        """Yield a description of each removal step, for the preview."""
+        """Yield a description of each step of the removal, for the preview."""
         for client, path in self._hooks():
             yield {"how": "take out", "what": f"hooks of {client}: {self._name(path)}"}
         for name in self._mcp_entries():
@@ -435,7 +440,7 @@ class _Removal:
         return own_output.forget(path, lines, printed=True, write=write)
 
     def _refs(self) -> tuple[list[str], list[str]]:
-        """Return the harness's private git refs in two lists: refs without work, and refs that contain work."""
+        """Return the harness's private git refs in two lists: refs that contain no work, and refs that contain work."""
         if self._git is None or not self._alone:
             return [], []
         found = sorted(self._git.refs_below(_REFS))

@@ -29,7 +29,7 @@ _ASKED = {
     "--choose": OPTIONS,
 }
 _WORDS = {("export", "--to"): WRITTEN}
-"""Suggested values of options that also accept other values."""
+"""Values that completion suggests for options that also accept other values."""
 
 _PLACED = dict.fromkeys(("why", "diff", "undo", "cancel"), ITEMS)
 _TAKES_TASK = (
@@ -62,9 +62,7 @@ class CommandWords:
 
 
 def walk() -> dict[str, CommandWords]:
-    """Return the options and help of every command; the keys are command lines such as ``harness task claim`` or ``lth
-    run``.
-    """
+    """Return the options and help of every command, by command line, such as ``harness task claim`` or ``lth run``."""
     return dict(_of_group("harness", cli)) | dict(_of_program("lth", lth.LTH))
 
 

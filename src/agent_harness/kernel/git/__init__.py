@@ -1,4 +1,6 @@
-"""Git calls in which nothing in the repository can run code or hide a change from the harness."""
+"""Git calls that are safe in any repository: nothing in the repository can run code or hide a change from the
+harness.
+"""
 
 from agent_harness.kernel.git.client import Git
 from agent_harness.kernel.git.isolated import INSTALL_GIT, OLDEST_GIT, GitFailed, end_transfers

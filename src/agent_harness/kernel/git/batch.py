@@ -30,8 +30,8 @@ class Found(NamedTuple):
 
 
 class Batch:
-    """A ``git cat-file`` process that answers queries about objects until closed. Each query resolves its name
-    again.
+    """``git cat-file`` process that answers queries about objects until closed. Each query resolves its object name
+    anew.
     """
 
     def __init__(self, command: Sequence[str], *, cwd: str, env: Mapping[str, str], inherit: Sequence[int]) -> None:
@@ -63,7 +63,7 @@ class Batch:
         return (found, self._bytes(found.size + 1)[:-1]) if found else None
 
     def close(self) -> None:
-        """Kill the ``git cat-file`` process, which has no unsaved state."""
+        """Kill the ``git cat-file`` process. Nothing is lost, because the process has no unsaved state."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         with self._process:
@@ -98,8 +98,8 @@ class Batch:
         return whole[:count]
 
     def _block(self) -> bytes:
-        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, ``UnsafeTree`` if the process
-        has ended.
+        """Return the next output of the process. Raise ``TimedOut`` if no output arrives, and ``UnsafeTree`` if the
+        process has ended.
         """
         output = self._process.stdout
         assert output is not None

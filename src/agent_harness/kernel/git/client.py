@@ -42,7 +42,7 @@ from agent_harness.kernel.git.settings import Settings
 __all__ = ["IDENTITY", "Git"]
 
 IDENTITY = ("agent-harness", "agent-harness@localhost")
-"""Author of commits if the user has no git identity, and author of all private harness commits."""
+"""Author of the harness's private commits, and of all other commits if the user has no git identity."""
 
 
 COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "revert", "stash"})
@@ -51,14 +51,16 @@ COMMITTING = frozenset({"cherry-pick", "commit", "merge", "pull", "rebase", "rev
 ENTERING = frozenset(
     {"add", "checkout", "commit", "diff", "diff-files", "diff-index", "merge", "mv", "pull", "rebase"}
 ) | {*("reset", "restore", "revert", "rm", "stash", "status", "switch", "cherry-pick")}
-"""Git commands that may enter submodules."""
+"""Git commands that can enter submodules."""
 
 COMPARING = frozenset({"diff-tree"})
-"""Git commands that compare stored objects and would skip submodules if ``.gitmodules`` asked for that."""
+"""Git commands that compare stored objects. They would skip submodules if ``.gitmodules`` asked for that."""
 
 
 class Git:
-    """One git repository. An object created before ``git init`` works as soon as the repository exists."""
+    """One git repository. A ``Git`` object that was created before ``git init`` works as soon as the repository
+    exists.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
@@ -70,7 +72,7 @@ class Git:
 
     @property
     def is_repository(self) -> bool:
-        """True if the root lies in the work tree of a git repository."""
+        """True if the root folder is in the work tree of a git repository."""
         return self._found() is not None
 
     @property
@@ -95,7 +97,7 @@ class Git:
         return self.repository.git_dir
 
     def shared_dir(self) -> Path:
-        """Return the folder that contains refs and objects, shared by all linked work trees of a repository."""
+        """Return the folder that contains refs and objects. All linked work trees of a repository share this folder."""
         return self.repository.shared_dir
 
     def prefix(self) -> bytes:
@@ -106,7 +108,7 @@ class Git:
         return b"" if relative == os.curdir else os.fsencode(relative)
 
     def file(self, path: bytes) -> bytes:
-        """Return the absolute path of a file, given relative to the top of the work tree."""
+        """Return the absolute path of a file whose path is given relative to the top of the work tree."""
         return os.path.join(os.fsencode(self.top()), path)
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ class Git:
     ) -> bytes:
         """Run a git command and return its output.
 
-        Raise ``GitFailed`` if the command fails and ``check`` is set, and ``TimedOut`` after ``timeout_seconds``.
+        If ``check`` is set, raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after ``timeout_seconds``.
         """
         with self.view() as view:
             variables = dict(env or {})
@@ -150,7 +152,8 @@ class Git:
 
     @contextmanager
     def view(self, *, inherit: Sequence[int] = ()) -> Iterator[IsolatedView]:
-        """Open a view: the harness's settings with the repository's HEAD, index and ``info/exclude`` rules.
+        """Open a view that combines the harness's settings with the repository's HEAD, index and ``info/exclude``
+        rules.
 
         Within this context, all calls of the thread share one view. Git keeps the file descriptors in ``inherit`` open;
         if there are any, a new view is created.
@@ -168,8 +171,8 @@ class Git:
 
     @contextmanager
     def objects(self) -> Iterator[Objects]:
-        """Open a reader of commits, trees and blobs. The reader starts a process only if the repository's files are not
-        enough.
+        """Open a reader of commits, trees and blobs. The reader starts a process only if reading the repository's files
+        is not enough.
         """
         with Objects(self.repository, self._batch) as objects:
             yield objects
@@ -188,7 +191,9 @@ class Git:
 
     @contextmanager
     def room(self) -> Iterator[OperationLock]:
-        """Lock this work tree and create a temporary folder, for operations that must not run concurrently."""
+        """Lock this work tree and create a temporary folder, for an operation that must not run concurrently with
+        another one.
+        """
         with OperationLock(self.repository) as room, self.view(inherit=(room.lock,)):
             yield room
 
@@ -216,7 +221,7 @@ class Git:
             return Head(None, None, os.fsdecode(branch.stdout).strip())
 
     def head(self) -> str | None:
-        """Return the checked-out commit; ``None`` on a branch without a commit."""
+        """Return the checked-out commit; ``None`` if the branch has no commit yet."""
         return self.look().commit
 
     def branch(self) -> str | None:
@@ -225,7 +230,7 @@ class Git:
         return None if branch == DETACHED else branch
 
     def commit_of(self, name: str) -> str | None:
-        """Return the commit that a ref or revision refers to; ``None`` if there is no such commit."""
+        """Return the commit that a ref or revision refers to; ``None`` if the commit does not exist."""
         with self.objects() as objects:
             return objects.named(name)
 
@@ -242,7 +247,7 @@ class Git:
             return objects.tree_of(commit)
 
     def status(self) -> list[PathChange]:
-        """Return the changes in index and work tree since HEAD, like ``git status``. Index flags cannot hide a
+        """Return the changes in index and work tree since HEAD, as ``git status`` does. Index flags cannot hide a
         change.
         """
         with self.room() as room:
@@ -265,7 +270,7 @@ class Git:
             return git_status.scan(view, index or room.path("none"), ignored=False)
 
     def ancestor(self, older: str, newer: str) -> bool:
-        """Return True if ``older`` is an ancestor of ``newer`` or the same commit."""
+        """Return True if ``older`` is an ancestor of ``newer``, or if both are the same commit."""
         with self.objects() as objects:
             base, tip = objects.named(older), objects.named(newer)
             if base is None or tip is None:
@@ -291,7 +296,7 @@ class Git:
             return objects.differences(objects.tree_of(base) if base else "", objects.tree_of(tip))
 
     def changed_paths(self, base: str | None, tip: str) -> list[PathChange]:
-        """Return the paths that differ between two commits or trees. A rename is a removal and an addition."""
+        """Return the paths that differ between two commits or trees. A rename counts as a removal and an addition."""
         found = self.differences(base, tip)
         return [PathChange(_letter(old, new), os.fsdecode(path)) for path, (old, new) in found.items()]
 
@@ -304,7 +309,7 @@ class Git:
         return found[1] if found and found[0] == "blob" else None
 
     def empty_tree(self) -> str:
-        """Return the id of the empty tree, which is created if missing."""
+        """Return the id of the empty tree. If the tree does not exist, create it."""
         return self.text("hash-object", "-t", "tree", "-w", os.devnull)
 
     def operation_under_way(self) -> str | None:
@@ -313,8 +318,8 @@ class Git:
         return found[0] if found else None
 
     def default_branch(self) -> str | None:
-        """Return the default branch: origin's HEAD, else ``init.defaultBranch``, else main or master (features.md
-        C25).
+        """Return the default branch: that of origin's HEAD, else that in ``init.defaultBranch``, else main or master
+        (features.md C25).
         """
         origin = self.text("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD", check=False)
         wished = self.settings().get("init.defaultbranch")
@@ -322,9 +327,10 @@ class Git:
         return next((name for name in names if name and self.commit_of(f"refs/heads/{name}")), None)
 
     def upstream(self, branch: str | None = None) -> Upstream | None:
-        """Return the push target of a branch from the repository's settings; ``None`` if none is set.
+        """Return the push target that the repository's settings contain for a branch; ``None`` if no push target is
+        set.
 
-        The default is the checked-out branch.
+        Without a branch, use the checked-out branch.
         """
         name = (branch or self.branch() or "").removeprefix("refs/heads/")
         found = self.settings()
@@ -334,7 +340,7 @@ class Git:
         return Upstream(remote, merge, f"refs/remotes/{remote}/{merge.removeprefix('refs/heads/')}")
 
     def published(self, base: str | None, tip: str) -> list[str]:
-        """Return the commits after ``base`` up to ``tip`` that exist on a remote, according to the tracking refs."""
+        """Return the commits after ``base``, up to ``tip``, that a remote has according to the tracking refs."""
         since = [f"^{base}"] if base else []
         private = set(self.text("rev-list", tip, *since, "--not", "--remotes").split())
         return [sha for sha in self.text("rev-list", tip, *since).split() if sha not in private]
@@ -344,8 +350,8 @@ class Git:
     def update_ref(self, ref: str, new: str | None, old: str | None = None, *, message: str = "agent-harness") -> None:
         """Set a ref to the object ``new``, or delete the ref if ``new`` is ``None``.
 
-        Fail if the ref is not at ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips the
-        comparison. A symbolic ref itself is written, not its target.
+        Fail if the ref does not point to ``old``. An empty ``old`` means that the ref must not exist; ``None`` skips
+        this test. If the ref is symbolic, the ref itself is written, not its target.
         """
         words = ["-d", ref] if new is None else [ref, new]
         self.run("update-ref", "--no-deref", "-m", message, *words, *([] if old is None else [old]))
@@ -359,7 +365,7 @@ class Git:
     def identity_variables(self, identity: tuple[str, str] | None = None) -> dict[str, str]:
         """Return the environment variables that set the author and committer of a git commit.
 
-        The identity is the given one, else the user's, else the harness's.
+        The identity is the given one, else the user's, else the harness's own.
         """
         name, address = identity or self.identity
         parts = (("NAME", name), ("EMAIL", address))
@@ -367,7 +373,9 @@ class Git:
 
     @cached_property
     def identity(self) -> tuple[str, str]:
-        """Name and email address of the user, read once; the harness's if the user has set none."""
+        """Name and email address of the user, read once. If the user has set none, the harness's own name and
+        address.
+        """
         found = self.settings()
         name, address = found.get("user.name"), found.get("user.email")
         return (name, address) if name and address else IDENTITY
@@ -375,29 +383,33 @@ class Git:
     # ---- settings and remotes ----------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """Return all git settings, including the repository's, by key in lower case. No setting is run."""
+        """Return all git settings, including the repository's, by key in lower case. Commands in the settings are not
+        executed.
+        """
         return settings.values(self.repository)
 
     def local_filters(self) -> list[str]:
-        """Return the names of filters that attributes use and only the repository's own settings define.
+        """Return the names of the filters that attributes use and that only the repository's own settings define.
 
-        Harness calls do not run these filters: such files are read as they are in the work tree. The preflight warns
-        about them.
+        Harness calls do not run these filters: the affected files are read as they are in the work tree. The preflight
+        warns about these filters.
         """
         return settings.local_filters(self.repository)
 
     def is_open_to_all(self) -> bool:
         """Return True if git accepts the repository with the repository's own settings. No code of the repository is
-        run.
+        executed.
         """
         return settings.is_repository(self.repository)
 
     def record_config(self) -> dict[str, list[str]]:
-        """Return the repository's current settings, hooks and info files as a JSON-able record, for a later restore."""
+        """Return the repository's current settings, hooks and info files as a record for a later restore. It can be
+        stored as JSON.
+        """
         return settings.record(self.repository)
 
     def settings_now(self) -> Settings:
-        """Return all current git settings of the user in this repository, for a later comparison."""
+        """Return all git settings that the user has in this repository now, for a later comparison."""
         return settings.now(self.repository)
 
     def push(
@@ -425,7 +437,7 @@ class Git:
         served_by: str | None = None,
         timeout_seconds: float = 300.0,
     ) -> Pushed:
-        """Fetch from a remote under the same rules as ``push``; without ``tags`` no tag is fetched."""
+        """Fetch from a remote under the same rules as ``push``. Unless ``tags`` is set, no tag is fetched."""
         words = ["fetch", "--no-auto-gc", *([] if tags else ["--no-tags"])]
         words += [f"--upload-pack={served_by}"] if served_by else []
         return self._transfer(words, remote, refspecs, recorded, timeout_seconds)

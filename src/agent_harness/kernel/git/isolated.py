@@ -1,10 +1,10 @@
-"""Git calls under the harness's settings: a view is a separate git directory over a repository's refs and objects.
+"""Git calls under the harness's settings: a view is a separate git directory that uses a repository's refs and objects.
 
 Anyone who works in a repository can write its ``.git/config``, ``.git/info`` and ``.git/hooks``. Git then runs the
-filters, file system monitors, hooks and drivers in these files. A list that disables each of them would never be
-complete. So a view replaces the repository's settings: git reads the configuration, attributes and ignore rules of the
-view's folder. Only refs, objects and reflogs come from the repository, through symbolic links. The user's global and
-system settings stay in force, except for settings that run code or hide a change.
+filters, file system monitors, hooks and drivers that these files set up. A list that disables each of them would never
+be complete. So a view replaces the repository's settings: git reads the configuration, attributes and ignore rules of
+the view's folder. Only refs, objects and reflogs come from the repository, through symbolic links. The user's global
+and system settings stay in force, except for settings that run code or hide a change.
 
 * A view that *follows* uses the repository's HEAD and index, for queries about refs and history.
 * A *detached* view has its own HEAD, and the caller sets its index, for work with files.
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 OLDEST_GIT = (2, 36)
-"""Oldest supported git version: its ``cat-file`` accepts commands, so one process answers all queries about objects."""
+"""Oldest supported git version. From this version on, one ``cat-file`` process can answer all queries about objects."""
 INSTALL_GIT = f"install git {'.'.join(map(str, OLDEST_GIT))} or newer"
 
 SECONDS = 600.0
@@ -54,7 +54,7 @@ SHARING_KEY = "core.sharedrepository"
 
 _TRANSFERS: set[subprocess.Popen[bytes]] = set()
 NOWHERE = "ref: refs/heads/nowhere"
-"""Value of HEAD in a view whose HEAD is not used."""
+"""Value of HEAD in a view that does not use HEAD."""
 
 RAW_ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 
@@ -109,7 +109,7 @@ def _disk_of(place: str) -> str | None:
 class GitFailed(UnsafeTree):
     """Error of a failed git command, with its exit status in ``status`` and its output in ``stderr``.
 
-    If a file in ``place`` could not be written, the message states the disk and its free space.
+    If git could not write a file in ``place``, the message names the disk and its free space.
     """
 
     code = "git_failed"
@@ -126,7 +126,7 @@ class GitFailed(UnsafeTree):
 
 
 class IsolatedView:
-    """Context manager that creates the folder of a git view and removes the folder at the end; ``call`` runs git in the
+    """Context manager that creates the folder of a git view and removes the folder at the end. ``call`` runs git in the
     view.
     """
 
@@ -142,11 +142,11 @@ class IsolatedView:
         settings: Iterable[tuple[str, str]] = (),
         inherit: Sequence[int] = (),
     ) -> None:
-        """Set up a view of a repository. ``head`` makes the view detached: a commit, or ``ref: refs/heads/…`` without a
-        commit.
+        """Set up a view of a repository. If ``head`` is given, the view is detached.
 
-        ``excludes`` replaces ``info/exclude``; ``more_excludes`` replaces the file of ``core.excludesFile``. The
-        harness's settings override ``settings``. Git keeps the file descriptors in ``inherit`` open.
+        ``head`` is a commit, or ``ref: refs/heads/…`` for a branch without a commit. ``excludes`` replaces
+        ``info/exclude``; ``more_excludes`` replaces the file of ``core.excludesFile``. The harness's settings override
+        ``settings``. Git keeps the file descriptors in ``inherit`` open.
         """
         self.repository = repository
         self._head = head
@@ -180,9 +180,7 @@ class IsolatedView:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def batch(self) -> Batch:
-        """Return the process that answers queries about objects. The process starts on first use and ends with the
-        view.
-        """
+        """Return the process that answers queries about git objects. It starts on first use and ends with the view."""
         if self._batch is None:
             tree = str(self.repository.top)
             variables = {**environment(), **self._places(tree, None)}
@@ -201,9 +199,9 @@ class IsolatedView:
         timeout_seconds: float = SECONDS,
         transfers: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a git command in the view until it ends, and return the completed process.
+        """Run a git command in the view until the command ends, and return the completed process.
 
-        Raise ``GitFailed`` if the command fails and ``check`` is set, and ``TimedOut`` after the time limit.
+        If ``check`` is set, raise ``GitFailed`` if the command fails. Raise ``TimedOut`` after the time limit.
         ``transfers`` has the same meaning as for ``execute``.
         """
         tree = work_tree or str(self.repository.top)
@@ -236,7 +234,7 @@ class IsolatedView:
 
 
 def own_folder(repository: Repository) -> str:
-    """Return the folder ``harness`` in the repository's git directory, created if missing.
+    """Return the folder ``harness`` in the repository's git directory; create the folder if it is missing.
 
     Raise ``UnsafeTree`` if the path exists and is not a folder: a symbolic link would redirect writes.
     """
@@ -253,7 +251,8 @@ def own_folder(repository: Repository) -> str:
 
 
 def settings_of(repository: Repository) -> list[tuple[str, str, str]]:
-    """Return scope, key and value of all git settings, including the repository's. Nothing in the settings is run.
+    """Return scope, key and value of all git settings, including the repository's. Commands in the settings are not
+    executed.
 
     If git refuses the repository, read its settings files separately, as far as they can be parsed.
     """
@@ -275,7 +274,7 @@ def _scoped(listed: bytes) -> list[tuple[str, str, str]]:
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:
-    """Return the text of a git configuration file that contains these keys and values."""
+    """Return the text of a git configuration file with these keys and values."""
     lines = []
     for key, value in settings:
         section, _, rest = key.partition(".")
@@ -286,8 +285,8 @@ def settings_text(settings: Iterable[tuple[str, str]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for git calls: without ``GIT_*``, plus variables that make git non-interactive and
-    local.
+    """Return the environment for git calls. It contains no ``GIT_*`` variables of the caller, and makes git
+    non-interactive and local.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return kept | {
@@ -312,9 +311,10 @@ def execute(
     inherit: Sequence[int] = (),
     transfers: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in its own session, without a terminal, and return the completed process.
+    """Run git in a separate session, without a terminal, and return the completed process.
 
-    Kill its whole process group after the time limit. ``end_transfers`` also ends calls with ``transfers``.
+    After the time limit, kill the whole process group. ``end_transfers`` also ends calls for which ``transfers`` is
+    set.
     """
     command = [_git(), *words]
     process = subprocess.Popen(
@@ -344,7 +344,9 @@ def execute(
 
 
 def end_transfers() -> None:
-    """End each ``git push`` and ``git fetch`` that a thread of this process waits for. Each ended command fails."""
+    """End each ``git push`` and ``git fetch`` that a thread of this process is waiting for. Each of these commands
+    fails.
+    """
     for each in [*_TRANSFERS]:
         if each.returncode is None:
             _end(each)
@@ -378,7 +380,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _disk(folder: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings that ``git init`` derives from the file system of ``folder``."""
+    """Return the settings that ``git init`` would derive from the file system of ``folder``."""
     trial = tempfile.mkdtemp(prefix=f"view-{os.getpid()}-", dir=folder)
     found = (("core.fileMode", "true" if _keeps_modes(f"{trial}/file") else "false"),)
     shutil.rmtree(trial, ignore_errors=True)
@@ -396,7 +398,9 @@ def _keeps_modes(file: str) -> bool:
 
 
 def _format(repository: Repository) -> tuple[tuple[str, str], ...]:
-    """Return the repository's format settings that git needs to read its objects and refs, and to share new ones."""
+    """Return the repository's format settings. Git needs them to read the repository's objects and refs and to add new
+    ones.
+    """
     text = text_of(repository.shared_dir / "config").lower()
     if not any(key.rpartition(".")[2] in text for key in (*FORMAT_KEYS, SHARING_KEY)):
         return (("core.repositoryFormatVersion", "0"),)

@@ -1,8 +1,8 @@
 """Merge and rebase without a work tree: a merge of trees, and local commits rebased onto a remote's new commits.
 
 A push never rewrites the remote branch. New commits of the remote are fetched to a private ref, and the local commits
-are recreated on top of them: a rebase that cannot stop half-way. Each commit is merged with its new base, starting from
-its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
+are recreated on top of them, in a rebase that cannot stop half-way. Each commit is merged with its new base, relative
+to its first parent, and keeps its author and message. A conflict is a return value, not a state of the repository. No
 function of this module moves a branch. Source: features.md UAH-380, C30; scale.md SC-36, SC-39.
 """
 
@@ -28,7 +28,7 @@ class Merged:
 
 
 def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[str] = ()) -> Merged:
-    """Return the merge of ``head`` with the changes from ``base`` to ``commit``.
+    """Return the result of merging the changes from ``base`` to ``commit`` into ``head``.
 
     All three are commits or trees; ``None`` as ``base`` means an empty tree. Files in ``union`` keep the lines of both
     sides.
@@ -50,7 +50,7 @@ def merged(git: Git, head: str, base: str | None, commit: str, union: Sequence[s
 
 @dataclass(frozen=True, kw_only=True)
 class PushTarget:
-    """Push target of a branch, with the settings for the push, which were recorded before an agent ran.
+    """Push target of a branch. It includes the settings for the push, which were recorded before an agent ran.
 
     Without a record, only the remote's current addresses are used.
     """
@@ -60,8 +60,8 @@ class PushTarget:
     recorded: Mapping[str, list[str]] | None
 
     def push(self, git: Git, commit: str) -> Pushed:
-        """Push a commit without force and return the result. A refusal or an unreachable remote is a result, not an
-        exception.
+        """Push a commit without force and return the result. If the remote refuses or is unreachable, the result says
+        so; no exception is raised.
         """
         try:
             done = git.push(self.remote, f"{commit}:{self.branch}", recorded=self.recorded)
@@ -84,7 +84,9 @@ class PushTarget:
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Result of a rebase: the new tip and the new commit for each old commit, or the reason for the failure."""
+    """Result of a rebase: the new tip and the new commit for each old commit; or else the reason why the rebase
+    failed.
+    """
 
     tip: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -92,14 +94,15 @@ class Joined:
 
 
 class _Apart(Exception):
-    """Raised if a commit conflicts with its new base."""
+    """Error: a commit conflicts with its new base."""
 
 
 def on_top_of(git: Git, base: str, tip: str) -> Joined:
     """Rebase the commits of ``tip`` that are not in ``base`` onto ``base``, oldest first, and return the result.
 
-    History stays linear: a merge becomes one commit. Exception: a merge that only closes a chain of commits that starts
-    at its first parent, as after several merged items. Such a chain and its merge are both recreated.
+    The new history is linear: a merge becomes one commit. There is one exception: a merge that closes a chain of
+    commits that starts at the merge's first parent, as after several merged items. The chain and its merge are both
+    recreated.
     """
     fork = git.text("merge-base", base, tip, check=False)
     if not fork:
@@ -120,7 +123,7 @@ def on_top_of(git: Git, base: str, tip: str) -> Joined:
 
 
 def _chain(git: Git, commit: str) -> Iterator[str]:
-    """Yield the commit itself; for a merge that closes a chain, the commits of the chain, oldest first."""
+    """Yield the commit itself; if it is a merge that closes a chain, yield the commits of the chain, oldest first."""
     parents = git.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
     if len(parents) == 2 and git.tree_of(parents[1]) == git.tree_of(commit) and git.ancestor(*parents):
         yield from git.text("rev-list", "--reverse", "--first-parent", f"{parents[0]}..{parents[1]}").split()
@@ -129,7 +132,9 @@ def _chain(git: Git, commit: str) -> Iterator[str]:
 
 
 def _tree_on(git: Git, onto: str, commit: str) -> str:
-    """Return the tree of ``onto`` with the changes of ``commit``. Raise ``_Apart`` if there is a conflict."""
+    """Return the tree that results from applying the changes of ``commit`` to ``onto``. Raise ``_Apart`` on a
+    conflict.
+    """
     found = merged(git, onto, git.commit_of(f"{commit}^1"), commit)
     if found.conflicts:
         raise _Apart(commit[:10])
@@ -137,7 +142,9 @@ def _tree_on(git: Git, onto: str, commit: str) -> str:
 
 
 def _remade(git: Git, commit: str, tree: str, parents: Sequence[str]) -> str:
-    """Return a copy of a commit with other parents and another tree, but the original author, time and message."""
+    """Return a copy of a commit with other parents and another tree. Author, time and message are those of the
+    original.
+    """
     words = ("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI%x00%B", commit)
     name, address, at, message = os.fsdecode(git.run(*words)).split("\0", 3)
     author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address, "GIT_AUTHOR_DATE": at}

@@ -1,7 +1,7 @@
 """Search for a repository by its folders, without running git and without reading the repository's settings.
 
 A repository's settings can move its work tree elsewhere (``core.worktree``), and anyone who works in the repository can
-write these settings. The folder that contains ``.git`` is the top, whatever the settings say.
+write these settings. So the folder that contains ``.git`` counts as the top, whatever the settings say.
 """
 
 import os
@@ -28,7 +28,7 @@ __all__ = [
     "text_of",
 ]
 DETACHED = "detached"
-"""Value used instead of a branch name if HEAD is detached."""
+"""Value that replaces a branch name if HEAD is detached."""
 OPERATIONS = {
     "MERGE_HEAD": ("a merge", "git merge --abort"),
     "rebase-merge": ("a rebase", "git rebase --abort"),
@@ -38,7 +38,9 @@ OPERATIONS = {
     "sequencer": ("a cherry-pick or revert of several commits", "git cherry-pick --quit"),
     "BISECT_LOG": ("a bisect", "git bisect reset"),
 }
-"""Git's files for an unfinished operation, each with the operation's display name and the command that ends it."""
+"""Files that git keeps during an unfinished operation, each with the operation's display name and the command that ends
+it.
+"""
 
 OPERATION_FILES = (
     *OPERATIONS,
@@ -48,14 +50,16 @@ OPERATION_FILES = (
 
 
 class PathChange(NamedTuple):
-    """One changed path. ``status`` has one letter between commits, and two, as in ``git status``, for a work tree."""
+    """One changed path. ``status`` is one letter for a change between commits, and two, as in ``git status``, for a
+    work tree.
+    """
 
     status: str
     path: str
 
 
 class Commit(NamedTuple):
-    """One commit of a commit range."""
+    """One commit in a range of commits."""
 
     sha: str
     subject: str
@@ -72,7 +76,7 @@ class Head:
 
 
 class Upstream(NamedTuple):
-    """Push target of a branch: the remote, the branch there, and the local tracking ref."""
+    """Push target of a branch: the remote, the branch on the remote, and the local tracking ref."""
 
     remote: str
     branch: str  # refs/heads/… on the remote
@@ -81,7 +85,9 @@ class Upstream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """Result of a push or a fetch. A refusal or an unreachable remote is recorded in the result, not raised."""
+    """Result of a push or a fetch. If the remote refuses or is unreachable, the result records this; no error is
+    raised.
+    """
 
     ok: bool
     rejected: bool  # the remote has commits that we do not have, or refuses this ref
@@ -103,7 +109,7 @@ class Repository:
 
 
 def locate(start: Path) -> Repository | None:
-    """Return the repository whose work tree contains the folder ``start``; ``None`` if there is none."""
+    """Return the repository whose work tree contains the folder ``start``; ``None`` if no repository contains it."""
     folder = Path(os.path.realpath(start))
     for top in (folder, *folder.parents):
         git_dir = _git_dir(top / ".git")
@@ -113,9 +119,9 @@ def locate(start: Path) -> Repository | None:
 
 
 def folders_of_project(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the project's repository folders, which an agent in a workspace of a parallel run may not change.
+    """Return the repository folders of the project that an agent in a workspace of a parallel run must not change.
 
-    Empty outside a workspace.
+    The result is empty outside a workspace.
     """
     found = locate(Path(named)) if (named := environ.get(HOME_REPOSITORY)) else None
     return found.folders if found else ()
@@ -158,7 +164,7 @@ def _shared_dir(git_dir: Path) -> Path:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Return the text of a small file; empty if the file is missing, unreadable, or not a regular file.
+    """Return the text of a small file; an empty text if the file is missing, unreadable, or not a regular file.
 
     A pipe is not opened, because reading a pipe could block forever.
     """

@@ -1,9 +1,9 @@
 """Refs and objects of a repository, read directly from its files, without a git process if possible.
 
-HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id or, for HEAD, the name of a ref. For
-everything else, ``AskGit`` is raised and git is called: another ref format, a symbolic ref other than HEAD, a symbolic
-link, an invalid name, a ref of one work tree. Loose objects are read from their files, also from alternate object
-folders. One git process reads all other objects.
+HEAD, loose refs and ``packed-refs`` are read if they contain a plain object id or, for HEAD, the name of a ref. In all
+other cases ``AskGit`` is raised and git is called: another ref format, a symbolic ref other than HEAD, a symbolic link,
+an invalid name, a ref of one work tree. Loose objects are read from their files, also from alternate object folders.
+One git process reads all other objects.
 
 Content is trusted only if it matches its object id. Trees, parents and differences between trees are computed from the
 objects themselves. So a query needs no process if the objects are loose. If the objects are packed, all queries within
@@ -53,13 +53,13 @@ FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class AskGit(Exception):
-    """Raised if the repository's files are not enough to answer a query and git must be called."""
+    """Error: the repository's files are not enough to answer a query, so git must be called."""
 
 
 def checked_out(repository: Repository) -> tuple[str | None, str | None]:
     """Return the object id and the branch of HEAD.
 
-    The id is ``None`` on a branch without a commit; the branch is ``None`` if HEAD is detached.
+    The id is ``None`` if the branch has no commit; the branch is ``None`` if HEAD is detached.
     """
     _refuse_other_formats(repository)
     content = read_regular(f"{repository.git_dir}/HEAD", most_bytes=4096)
@@ -72,7 +72,7 @@ def checked_out(repository: Repository) -> tuple[str | None, str | None]:
 
 
 def tip(repository: Repository, ref: str) -> str | None:
-    """Return the object id of a ref, given by its full name; ``None`` if the ref does not exist."""
+    """Return the object id of the ref with this full name; ``None`` if the ref does not exist."""
     _refuse_other_formats(repository)
     if not REF.match(ref) or ref.startswith(OF_ONE_WORK_TREE):
         raise AskGit
@@ -159,7 +159,7 @@ class TreeEntry(NamedTuple):
 
 
 ABSENT = TreeEntry("000000", "")
-"""Value for a missing tree entry."""
+"""Value that stands for a missing tree entry."""
 
 
 class Objects:
@@ -180,7 +180,7 @@ class Objects:
         self._opened.close()
 
     def named(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of the commit or tree that a revision refers to; ``None`` if there is none.
+        """Return the id of the commit or tree that a revision refers to; ``None`` if it does not exist.
 
         A full ref name refers to exactly this ref, never to a ref with a similar name.
         """
@@ -238,7 +238,7 @@ class Objects:
         return found
 
     def at(self, tree: str, path: bytes) -> TreeEntry:
-        """Return the tree entry at a path; ``ABSENT`` if there is none."""
+        """Return the tree entry at a path; ``ABSENT`` if the path does not exist."""
         found = TreeEntry(FOLDER, tree)
         for part in path.split(b"/"):
             if found.mode != FOLDER:
@@ -325,8 +325,8 @@ class Objects:
         return head.partition(b" ")[0].decode(), content
 
     def _borrowed(self, oid: str) -> bytes:
-        """Return the file content of a loose object in an alternate object folder. Raise ``AskGit`` if there is
-        none.
+        """Return the file content of a loose object from an alternate object folder. Raise ``AskGit`` if no folder has
+        the object.
         """
         if self._lenders is None:
             listed = (
@@ -368,7 +368,7 @@ def _entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, TreeEntry]]
 
 
 def _shown(mode: int) -> str:
-    """Return a file mode as git prints it, even if an old git version stored a different value."""
+    """Return a file mode as git prints it, even if an old git version stored the mode differently."""
     kind = mode & 0o170000
     if kind == 0o100000:
         return "100755" if mode & 0o100 else "100644"

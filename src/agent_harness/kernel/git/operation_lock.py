@@ -98,7 +98,7 @@ def _entries(content: bytes, count: int, id_bytes: int) -> tuple[list[StoredEntr
 
 
 def second_now(folder: str) -> int:
-    """Return the current second by the clock of the file system that contains this folder."""
+    """Return the current second according to the clock of the file system that contains this folder."""
     path = f"{folder}/second"
     with open(path, "wb"):
         pass
@@ -108,7 +108,8 @@ def second_now(folder: str) -> int:
 
 
 def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | None:
-    """Return the mode and object id of index entries that changed in or after ``second``; ``None`` if unknown.
+    """Return the mode and object id of index entries that changed in or after ``second``; ``None`` if they cannot be
+    determined.
 
     If the index is older than ``second``, return an empty result without reading the index.
     """
@@ -121,7 +122,7 @@ def racy(index: str, second: int, *, id_bytes: int = 20) -> dict[bytes, str] | N
 
 
 def await_lock(repository: Repository, lock: str) -> None:
-    """Wait until a git lock file disappears; remove the lock file if no process holds it.
+    """Wait until a git lock file disappears. If no process holds the lock file, remove it.
 
     Raise ``UnsafeTree`` if the lock stays held.
     """
@@ -217,8 +218,8 @@ class OperationLock:
         return [name for name in os.listdir(self.repository.git_dir) if name.startswith("sharedindex.")]
 
     def keep(self, index: str) -> str:
-        """Store a copy of an index and return its digest, by which ``kept`` finds the copy. Only the newest few
-        stay.
+        """Store a copy of an index and return its digest, by which ``kept`` finds the copy. Only the newest few copies
+        are kept.
         """
         digest = _digest(index)
         folder = f"{self._parent}/index"
@@ -242,7 +243,7 @@ class OperationLock:
 
     @contextmanager
     def locking(self, *refs: str) -> Iterator[None]:
-        """Record the refs that git may lock in this context, so that locks left after a crash are recognised."""
+        """Record the refs that git may lock in this context, so that locks that remain after a crash are recognised."""
         note = self.path(LOCKING)
         with open(note, "wb") as file:
             file.write(b"".join(os.fsencode(ref) + b"\0" for ref in refs))
@@ -262,7 +263,7 @@ def copy_index(source: str, target: str) -> None:
 
 
 def install_index(repository: Repository, index: str) -> None:
-    """Move a file to the repository's index, under git's index lock.
+    """Move a file to the path of the repository's index, while holding git's index lock.
 
     Raise ``UnsafeTree`` if another program holds the index lock.
     """
@@ -293,7 +294,7 @@ def _locked(path: str) -> int:
 
 
 def _sweep(parent: str, repository: Repository) -> None:
-    """Remove the remains of ended operations: their folders, and index locks made from these folders."""
+    """Remove what ended operations left behind: their folders, and index locks that were made from these folders."""
     for entry in list(os.scandir(parent)):
         kind, _, rest = entry.name.partition("-")
         over = kind == "work" or (
@@ -316,7 +317,9 @@ def _free_index_lock(folder: Path, repository: Repository) -> None:
 
 
 def _free_ref_locks(note: str, repository: Repository) -> None:
-    """Remove locks on the recorded refs that are not older than the record; the operation that made them has ended."""
+    """Remove locks on the recorded refs if a lock is not older than the record. The operation that made such a lock has
+    ended.
+    """
     try:
         with open(note, "rb") as file:
             refs = file.read().split(b"\0")[:-1]

@@ -1,4 +1,4 @@
-"""Files into which this process prints, such as the log of ``nohup harness run > run.log``.
+"""Output files of this process, such as the log of ``nohup harness run > run.log``.
 
 These files belong to no task: a scan of the work tree skips them, so they are never stashed, committed or rolled back.
 A file is recognised by device and inode, whatever its name. Source: ``faces.md`` FIX-1.
@@ -16,16 +16,16 @@ __all__ = ["add", "among", "forget", "ignore", "keep_out_of_sight"]
 
 _STREAMS = (1, 2)
 PRINTED = "# a run of agent-harness prints into:"
-"""Comment line before the ignore rule of an output file, so that the rule can be found and removed."""
+"""Comment line that precedes the ignore rule of an output file, so that the rule can be found and removed."""
 
 _noted: set[str] = set()  # files that the programs behind this process's pipes write
 
 
 def keep_out_of_sight(repository: Repository) -> None:
-    """Make git ignore the files below the top folder into which this process prints.
+    """Make git ignore the output files of this process that are below the top folder, such as the log of ``nohup``.
 
-    Call at the start of a run. This also finds files behind a pipe, as with ``tee``. A line in ``.git/info/exclude``
-    hides the files from other processes, such as an agent that commits everything.
+    Call this function at the start of a run. It also finds files behind a pipe, as with ``tee``. A line in
+    ``.git/info/exclude`` hides the files from other processes, such as an agent that commits everything.
     """
     _noted.update(_behind_pipes())
     for path in sorted(among(os.fsencode(repository.top))):
@@ -33,8 +33,9 @@ def keep_out_of_sight(repository: Repository) -> None:
 
 
 def among(top: bytes) -> frozenset[bytes]:
-    """Return the output files of this process below ``top``, relative to ``top``. If there are none, two system calls
-    suffice.
+    """Return the output files of this process below ``top``, as paths relative to ``top``.
+
+    If this process has no output file, the function needs only two system calls.
     """
     paths = {*_noted, *(path for stream in _STREAMS if (path := _file_of("self", stream)))}
     start = os.path.realpath(top) + b"/" if paths else b""
@@ -42,14 +43,15 @@ def among(top: bytes) -> frozenset[bytes]:
 
 
 def ignore(repository: Repository, line: str, *, note: str = "") -> None:
-    """Add a line, preceded by ``note``, to the repository's own ignore rules, if the line is missing."""
+    """Add a line to the repository's own ignore rules, preceded by ``note``, if the line is missing."""
     add(_rules(repository), [line], note=note)
 
 
 def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
-    """Add missing lines, preceded by ``note``, to a file of ignore rules; return True if any were missing.
+    """Add those lines that are missing, preceded by ``note``, to a file of ignore rules. Return True if any were
+    missing.
 
-    Existing content stays byte for byte, and new lines use its line endings.
+    Existing content stays byte for byte, and new lines use the line endings of the file.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -69,8 +71,8 @@ def add(path: str, lines: Iterable[str], *, note: str = "") -> bool:
 def forget(path: str, lines: Iterable[str], *, printed: bool = False, write: bool = True) -> list[str]:
     """Remove lines from a file of ignore rules; return the lines that were found.
 
-    ``printed`` also removes the rules for output files of runs. A file that becomes empty is deleted. Without ``write``
-    nothing is changed.
+    With ``printed``, the rules for output files of runs are removed too. A file that becomes empty is deleted. Without
+    ``write`` nothing is changed.
     """
     try:
         text = files.read_bytes(path).decode("utf-8", "surrogateescape")
@@ -105,8 +107,8 @@ def _as_pattern(path: str) -> str:
 
 
 def _file_of(process: str, stream: int) -> str | None:
-    """Return the path of the regular file that a process has open under a descriptor number; ``None`` for other
-    files.
+    """Return the path of the regular file that a process has open under a descriptor number; ``None`` if it is not a
+    regular file.
     """
     with suppress(OSError):
         if process == "self":
@@ -123,7 +125,9 @@ def _file_of(process: str, stream: int) -> str | None:
 
 
 def _name_of(stream: int) -> str:
-    """Return the path of an open file, from /proc or on macOS from F_GETPATH. Raise ``OSError`` if neither works."""
+    """Return the path of an open file, from /proc, or on macOS from F_GETPATH. Raise ``OSError`` if neither is
+    available.
+    """
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{stream}")
     import fcntl
@@ -135,7 +139,9 @@ def _name_of(stream: int) -> str:
 
 
 def _behind_pipes() -> Iterator[str]:
-    """Yield files that processes of this job have open while they read this process's output; none without /proc."""
+    """Yield the files that other processes of this job have open while they read this process's output. Without /proc,
+    yield nothing.
+    """
     pipes = set()
     for stream in _STREAMS:
         with suppress(OSError):

@@ -30,7 +30,7 @@ LOCK = ".lock"
 
 @dataclass(frozen=True, kw_only=True)
 class GitFiles:
-    """Recorded state of git's own files, which ``put_right`` restores."""
+    """Recorded state of git's own files, from which ``put_right`` restores them."""
 
     repository: Repository
     commit: str | None  # that was checked out
@@ -42,8 +42,8 @@ class GitFiles:
 
 
 def remember(git: Git) -> GitFiles | None:
-    """Return the current state of git's own files; ``None`` outside a repository, or if git already cannot read
-    them.
+    """Return the current state of git's own files; ``None`` outside a repository, or if git cannot read them even
+    now.
     """
     if not git.is_repository:
         return None
@@ -66,7 +66,7 @@ def remember(git: Git) -> GitFiles | None:
 
 
 def put_right(before: GitFiles) -> list[str]:
-    """Restore git's files that git can no longer read, and move new locks away; return one line for each action."""
+    """Restore the files that git can no longer read, and move new git locks away. Return one line for each action."""
     repository = before.repository
     if not (repository.shared_dir / "objects").is_dir() or not (repository.shared_dir / "refs").is_dir():
         return []
@@ -97,7 +97,10 @@ def damage(repository: Repository) -> tuple[str, str] | None:
 
 
 def aside_folder(repository: Repository) -> str:
-    """Return the folder that keeps replaced git files, created if missing. A symbolic link in its path is removed."""
+    """Return the folder that keeps replaced git files; create the folder if it is missing.
+
+    A symbolic link in the folder's path is removed.
+    """
     folder = f"{own_folder(repository)}/left"
     files.own_place(f"{folder}/kept", os.fspath(repository.git_dir))
     return folder
@@ -160,7 +163,9 @@ def _is_id(content: bytes | None) -> bool:
 
 
 def _readable_packed(git: Git, was: bytes, found: bytes) -> bytes:
-    """Return the content for packed-refs: the recorded refs, plus refs of the damaged file whose objects exist."""
+    """Return the content for packed-refs: the recorded refs, plus those refs of the damaged file whose objects
+    exist.
+    """
     rows = _rows(was)
     rows |= {ref: oid for ref, oid in _rows(found).items() if rows.get(ref) == oid or git.ok("cat-file", "-e", oid)}
     lines = [f"{oid} ".encode() + ref for ref, oid in sorted(rows.items())]

@@ -1,4 +1,4 @@
-"""Settings of a repository: read and compared, and used only for pushes and fetches, as recorded.
+"""Settings of a repository. They are read and compared, and only pushes and fetches use them, as they were recorded.
 
 Hooks, aliases and filters are off in every call. A transfer needs the remotes' addresses and connection settings, and
 such settings may name programs (``core.sshCommand``, ``credential.helper``). So the settings come from a record made
@@ -40,7 +40,7 @@ VARIABLES = (
     *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS"),
     *("GIT_SSL_CAINFO", "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY"),
 )
-"""Environment variables of the user that are passed to git, because a connection to a remote may need them."""
+"""Environment variables of the user that git receives, because a connection to a remote may need them."""
 RECORDED_FILES = (
     *("info/attributes", "info/exclude", "info/sparse-checkout", "info/grafts"),
     *("objects/info/alternates", "objects/info/http-alternates", "shallow"),
@@ -103,13 +103,13 @@ def are_readable(repository: Repository) -> bool:
 
 
 def is_repository(repository: Repository) -> bool:
-    """Return True if git accepts the folder as a repository, under the repository's own settings."""
+    """Return True if git accepts the folder as a repository when it uses the repository's own settings."""
     words = ("rev-parse", "--git-dir")
     return execute(words, cwd=str(repository.top), env=environment(), timeout_seconds=30).returncode == 0
 
 
 def record(repository: Repository) -> dict[str, list[str]]:
-    """Return the repository's own current settings, hooks and info files as a JSON-able record."""
+    """Return the repository's own current settings, hooks and info files as a record that can be stored as JSON."""
     found: dict[str, list[str]] = {}
     for scope, key, value in settings_of(repository):
         if scope in OWN_SCOPES:
@@ -149,9 +149,9 @@ def contents(repository: Repository) -> dict[str, tuple[bytes, int | None]]:
 
 
 def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | None]], name: str, aside: str) -> str:
-    """Restore one settings file or hook from ``before``, and move the current file to ``aside``.
+    """Restore one settings file or hook from ``before``, after moving the current file to ``aside``.
 
-    Return the new path of the moved file; empty if there was none.
+    Return the new path of the moved file; empty if there was no current file.
     """
     shared = os.fspath(repository.shared_dir)
     path, (content, mode) = os.path.join(shared, name), before.get(name, (b"", 0))
@@ -173,7 +173,7 @@ def put_back(repository: Repository, before: Mapping[str, tuple[bytes, int | Non
 
 
 def local_filters(repository: Repository) -> list[str]:
-    """Return the names of filters that attributes use and only the repository's own settings define."""
+    """Return the names of the filters that attributes use and that only the repository's own settings define."""
     scopes: dict[str, set[bool]] = {}
     for scope, key, _ in settings_of(repository):
         match = DRIVERS.match(key)
@@ -201,7 +201,9 @@ def closed_submodules(view: IsolatedView) -> dict[str, str]:
 
 
 def _submodule_files(view: IsolatedView) -> Iterator[tuple[str, str]]:
-    """Yield the ``git config`` options to read each existing ``.gitmodules``: in the work tree, the index and HEAD."""
+    """Yield, for each existing ``.gitmodules``, the ``git config`` options to read it: in the work tree, the index and
+    HEAD.
+    """
     file = f"{view.repository.top}/.gitmodules"
     if os.path.lexists(file):
         yield "--file", file

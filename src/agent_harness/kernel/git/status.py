@@ -1,4 +1,4 @@
-"""Differences between the work tree and an index, read from one ``git status`` call into lists of paths.
+"""Differences between the work tree and an index, read from one ``git status`` call and returned as lists of paths.
 
 Paths are bytes, as in the file system, relative to the top of the work tree.
 """
@@ -40,12 +40,14 @@ __all__ = [
 ]
 
 GITLINK = "160000"
-"""Mode of an entry that refers to a commit of another repository."""
+"""Mode of an index entry that refers to a commit of another repository."""
 
 RULES = frozenset([b".gitignore", b".gitattributes"])
 CLOSED = re.compile(rb"could not open directory '(.+?)/?': Permission denied")
 WALK_SECONDS = 120.0
-"""Time limit of the first scan, in seconds. If the scan takes longer, pipes are looked for before a second scan."""
+"""Time limit of the first scan, in seconds. If the scan takes longer, the harness looks for pipes before a second
+scan.
+"""
 
 HIDING = (("--no-assume-unchanged", "--assume-unchanged"), ("--no-skip-worktree", "--skip-worktree"))
 
@@ -92,7 +94,7 @@ class IndexEntry:
 
 
 class ClosedFolder(UnsafeTree):
-    """Error for folders of this user that cannot be read. Unreadable folders of other users are skipped."""
+    """Error: folders of this user cannot be read. Unreadable folders of other users cause no error."""
 
     def __init__(self, folders: Sequence[bytes]) -> None:
         self.folders = folders
@@ -103,7 +105,7 @@ class ClosedFolder(UnsafeTree):
 def scan(view: IsolatedView, index: str | None, *, ignored: bool = True) -> Scan:
     """Scan the work tree once and compare it with this index. Nothing is written and no submodule is entered.
 
-    Files into which this process prints are skipped.
+    Output files of this process are skipped.
     """
     words = ("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--no-ahead-behind")
     more = (f"--ignored={'matching' if ignored else 'no'}", "--ignore-submodules=dirty")
@@ -132,7 +134,7 @@ def _is_ours(folder: bytes) -> bool:
 
 
 def _refuse_pipes(top: bytes) -> None:
-    """Raise ``UnsafeTree`` if a file of git rules, such as ``.gitignore``, is a pipe, because git would wait for
+    """Raise ``UnsafeTree`` if a file of git rules, such as ``.gitignore``, is a pipe, because git would wait for its
     input.
     """
     for folder, names, files in os.walk(top):
@@ -178,7 +180,7 @@ _READERS: dict[bytes, Callable[[Scan, bytes], None]] = {
 
 
 def shown(path: bytes) -> str:
-    """Return a path as one printable line, whatever bytes the path contains."""
+    """Return a path as one printable line, even if the path contains arbitrary bytes."""
     return printable(path.decode("utf-8", "backslashreplace"))
 
 
@@ -201,10 +203,11 @@ def entries(output: bytes) -> Iterator[IndexEntry]:
 
 
 def update(view: IsolatedView, index: str, *, remove: Sequence[bytes] = (), add: Sequence[bytes] = ()) -> None:
-    """Remove paths from an index and read files into the index. A file may replace a folder, and a folder a file.
+    """Remove paths from an index, and read files into the index. A file may replace a folder, and a folder may replace
+    a file.
 
-    Missing paths are removed in the same git call that adds files. A path that exists, or lies below a symbolic link,
-    needs a separate call.
+    Missing paths are removed in the same git call that adds files. A path that exists, or that lies below a symbolic
+    link, needs a separate call.
     """
     top = os.fsencode(view.repository.top)
     links = Links(top)
@@ -235,9 +238,9 @@ class Links:
 
 
 def flagged(listing: bytes) -> dict[bytes, str]:
-    """Return the paths with an index flag that hides changes, from the output of ``ls-files -v -z``.
+    """Return the paths with an index flag that hides changes, read from the output of ``ls-files -v -z``.
 
-    The value is ``assume``, ``skip`` or ``assume skip``.
+    Each path has the value ``assume``, ``skip`` or ``assume skip``.
     """
     if listing.startswith(b"H ") and listing.count(b"\0H ") + 1 == listing.count(b"\0"):
         return {}
@@ -251,7 +254,7 @@ def flagged(listing: bytes) -> dict[bytes, str]:
 
 
 def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bool) -> None:
-    """Set or clear the index flags that hide changes of files."""
+    """Set or clear the index flags that hide changes of these files."""
     for word, (off_option, on_option) in zip(("assume", "skip"), HIDING, strict=True):
         paths = [path for path, words in flags.items() if word in words.split()]
         if paths:
@@ -260,7 +263,7 @@ def set_flags(view: IsolatedView, index: str, flags: dict[bytes, str], *, on: bo
 
 
 def uncover(view: IsolatedView, index: str, listing: bytes) -> dict[bytes, str]:
-    """Clear index flags that hide changes of existing files, and return the paths with the cleared flags.
+    """Clear index flags that hide changes of existing files, and return the paths whose flags were cleared.
 
     ``listing`` is the output of ``ls-files -v -z``. A flagged file that does not exist keeps its flag: the user left
     the file out, as in a sparse checkout.
@@ -295,7 +298,7 @@ def _translated(pattern: str) -> bytes:
 
 
 def under(path: bytes, places: set[bytes]) -> bool:
-    """Return True if ``places`` contains the path or a folder above the path. Folders end in a slash."""
+    """Return True if ``places`` contains the path or a folder above the path. Folders in ``places`` end in a slash."""
     return path in places or any(parent + b"/" in places for parent in parents(path))
 
 
@@ -310,8 +313,8 @@ def holds(ordered: Sequence[bytes], folder: bytes) -> bool:
 
 
 def at_or_below(ordered: Sequence[bytes], place: bytes) -> Sequence[bytes]:
-    """Return the paths of a sorted list that equal the file ``place`` or lie below the folder ``place``, which ends in
-    a slash.
+    """Return the paths of a sorted list that equal ``place`` or lie below it. A ``place`` that is a folder ends in a
+    slash.
     """
     first = bisect_left(ordered, place)
     if not place.endswith(b"/"):

@@ -68,7 +68,7 @@ class AccountTerms:
 
 
 class HostSlot:
-    """One slot for an agent or a check run on this machine, held until released.
+    """One slot for an agent or a check run on this machine. A process has the slot until it releases the slot.
 
     If the state folder cannot be written, the slot holds no lock.
     """
@@ -113,7 +113,7 @@ def _settings() -> JsonObject:
 
 
 def limits() -> Mapping[str, int]:
-    """Return the maximum number of slots for each kind of slot."""
+    """Return the maximum number of slots of each kind on this machine."""
     return _limits(_settings())
 
 
@@ -123,7 +123,7 @@ def _limits(found: JsonObject) -> dict[str, int]:
 
 
 def account_terms(account: str) -> AccountTerms:
-    """Return the limits of an account. The default is the machine's limit of agents."""
+    """Return the limits of an account. If the account has none, its limit of agents is the machine's limit."""
     found = _settings()
     return _terms(found, account)
 
@@ -148,7 +148,7 @@ def _count(value: object, most: int) -> int | None:
 
 
 def take(kind: str, told: JsonObject) -> HostSlot | None:
-    """Take a slot of this machine; ``None`` if all slots are taken. ``told`` describes the slot's use."""
+    """Take a slot of this machine; return ``None`` if all slots are taken. ``told`` describes the use of the slot."""
     folder = trusted_state.of_user(FOLDER)
     if folder is None:
         return HostSlot()
@@ -179,9 +179,9 @@ def note_input(account: str, tokens: int) -> None:
 
 
 def input_since(account: str, seconds: float) -> int:
-    """Return the number of input tokens of an account in the last ``seconds``.
+    """Return the number of input tokens that an account has used in the last ``seconds``.
 
-    Call within ``choosing``, because older entries are sometimes removed.
+    Call this function within ``choosing``, because it sometimes removes older entries.
     """
     path, now = _input_path(account), time.time()
     try:
@@ -218,9 +218,7 @@ def _input_path(account: str, *, make: bool = False) -> str | None:
 
 @contextmanager
 def choosing() -> Iterator[None]:
-    """Hold the lock on agent selection within this context. If the lock is not free within 2 s, continue without the
-    lock.
-    """
+    """Hold the lock on agent selection within this context. If the lock is not free within 2 s, continue without it."""
     folder = trusted_state.of_user(FOLDER)
     descriptor = -1
     with suppress(OSError, HarnessError):
@@ -235,7 +233,7 @@ def choosing() -> Iterator[None]:
 
 
 def holders() -> list[JsonObject]:
-    """Return all slots in use: ``kind``, ``number``, ``pid``, and the use that the holder recorded."""
+    """Return all slots in use. Each has ``kind``, ``number``, ``pid``, and the use that the holder recorded."""
     folder = trusted_state.of_user(FOLDER, make=False)
     return [each for kind in (AGENTS, TESTS) for each in _holders(folder, kind)] if folder else []
 

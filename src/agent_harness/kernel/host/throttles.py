@@ -31,7 +31,10 @@ class Throttle:
 
 
 def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Throttle:
-    """Return the throttle of an account with at most ``most`` agents, after a refusal that lasts ``wait`` seconds."""
+    """Return the throttle of an account after the provider refused a request for ``wait`` seconds.
+
+    ``most`` is the maximum number of agents that may use the account without a throttle.
+    """
     opens = now + max(0.0, wait)
     if throttle and 0 <= now - throttle.refused_at < MINUTE:
         return replace(throttle, quiet_since=max(opens, throttle.quiet_since), began=0)
@@ -40,7 +43,9 @@ def refused(throttle: Throttle | None, most: int, now: float, wait: float) -> Th
 
 
 def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
-    """Return the current state of a throttle; ``None`` once all agents may run and none has to wait."""
+    """Return the current state of a throttle. Return ``None`` as soon as all agents may run and no agent has to
+    wait.
+    """
     steps = max(0, int((now - throttle.quiet_since) // QUIET))
     size = min(most, throttle.size + steps)
     began = size if steps else min(throttle.began, size)
@@ -50,7 +55,7 @@ def grown(throttle: Throttle, most: int, now: float) -> Throttle | None:
 
 
 def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | None:
-    """Return the seconds until one more agent may start; ``None`` while the maximum number of agents is running."""
+    """Return the seconds until one more agent may start; ``None`` while as many agents run as the throttle allows."""
     if working >= throttle.size:
         return None
     if throttle.began in (0, throttle.size):
@@ -59,7 +64,8 @@ def seconds_to_wait(throttle: Throttle, working: int, now: float) -> float | Non
 
 
 def has_tokens(used: int, working: int, per_minute: int) -> bool:
-    """Return True if an account has input tokens for one more agent that uses as much as the average running agent.
+    """Return True if an account has enough input tokens for one more agent. It is assumed to use as much as the average
+    agent.
 
     ``used`` counts the uncached tokens of the last five minutes; nine tenths of the limit may be used. SC-44.
     """
@@ -68,5 +74,5 @@ def has_tokens(used: int, working: int, per_minute: int) -> bool:
 
 
 def started(throttle: Throttle, now: float) -> Throttle:
-    """Return the throttle after an agent has started."""
+    """Return the state of the throttle after an agent has started."""
     return replace(throttle, began=min(throttle.size, throttle.began + 1), last_start=now)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     JsonObject = dict[str, Any]
-    """JSON object in Python, whose members are not checked."""
+    """Python type of a JSON object whose members are not checked."""
 else:
     JsonObject = dict  # `typing` costs as much as the rest of a hook
 

@@ -1,4 +1,4 @@
-"""Edits of JSON text that keep every other byte, such as the user's indentation, order and spelling.
+"""Edits of JSON text that change no other byte, so that the user's indentation, order and spelling stay.
 
 The text is parsed strictly before an edit. New parts use the layout of the parts around them.
 """
@@ -17,8 +17,9 @@ __all__ = ["append", "is_empty", "put", "remove"]
 
 
 class _Entry:
-    """Value in a JSON text and its position. ``begins`` is the position of the value's name; in an array, ``name`` is
-    the index.
+    """Value in a JSON text, with its position.
+
+    ``begins`` is the position of the value's name. In an array, ``name`` is the index.
     """
 
     __slots__ = ("begins", "end", "name", "start")
@@ -44,7 +45,7 @@ def append(text: str, path: Sequence[str], value: object) -> str:
 
 
 def put(text: str, path: Path, value: object) -> str:
-    """Return the JSON text with the value set at ``path``. A new member is added last; its container must exist."""
+    """Return the JSON text with the value set at ``path``. A new member is added last. Its parent object must exist."""
     found = _find(text, path)
     if found is not None:
         return text[: found.start] + _rendered(text, value, _indent_at(text, found.start)) + text[found.end :]
@@ -77,8 +78,9 @@ def is_empty(text: str, path: Path) -> bool:
 
 
 def _find(text: str, path: Path) -> _Entry | None:
-    """Return the entry at a path of names and indexes; ``None`` if missing. Raise ``ValueError`` if the text is not
-    strict JSON.
+    """Return the entry at a path of names and indexes; ``None`` if the entry does not exist.
+
+    Raise ``ValueError`` if the text is not strict JSON.
     """
     jsontext.loads(text)
     start = jsontext.skip(text, 1 if text.startswith("\ufeff") else 0)
@@ -91,7 +93,7 @@ def _find(text: str, path: Path) -> _Entry | None:
 
 
 def _entries(text: str, at: int) -> Iterator[_Entry]:
-    """Yield the entries of the object or array that begins at position ``at``; none for any other value."""
+    """Yield the entries of the object or array that begins at position ``at``. For any other value, yield nothing."""
     scan, closing = jsontext.scanner(), {"{": "}", "[": "]"}.get(text[at])
     if closing is None:
         return
@@ -112,7 +114,9 @@ def _entries(text: str, at: int) -> Iterator[_Entry]:
 
 
 def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
-    """Return the JSON text with one more entry at the end of an object, or of an array if ``name`` is None."""
+    """Return the JSON text with one more entry at the end of an object, or at the end of an array if ``name`` is
+    None.
+    """
     key = "" if name is None else f"{jsontext.line(name)}: "
     listed = [*_entries(text, holder.start)]
     if listed and "\n" not in text[holder.start : listed[0].begins]:
@@ -129,7 +133,7 @@ def _insert(text: str, holder: _Entry, name: str | None, value: object) -> str:
 
 
 def _rendered(text: str, value: object, indent: str) -> str:
-    """Return a value as JSON in the layout of this text; all lines but the first start with ``indent``."""
+    """Return a value as JSON in the layout of this text. All lines except the first start with ``indent``."""
     unit = _unit(text)
     lines = jsontext.dumps(value).rstrip("\n").split("\n")
     depths = [(len(line) - len(line.lstrip(" "))) // 2 for line in lines]
@@ -142,7 +146,9 @@ def _line_end(text: str) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return one level of indentation in this text: that of its first indented line, else two spaces."""
+    """Return one level of indentation of this text, taken from its first indented line; two spaces if no line is
+    indented.
+    """
     for line in text.splitlines()[1:]:
         blanks = line[: len(line) - len(line.lstrip(" \t"))]
         if blanks and line.strip():

@@ -1,4 +1,4 @@
-"""JSON text that a read and a write leave unchanged: numbers keep their spelling and members their order.
+"""JSON text that stays the same when it is read and written: numbers keep their spelling and members their order.
 
 Reading is strict: anything that a write could not reproduce (a repeated member, ``NaN``, a lone surrogate, too deep
 nesting) is an error, because the next write would lose it. The C scanner is used directly, because importing ``json``
@@ -35,7 +35,7 @@ BLANKS = " \t\r\n"
 
 
 class Spelled(float):
-    """Number that keeps its spelling if Python would write the number differently, such as ``1.10``, ``1e400`` or
+    """Number that keeps its spelling, because Python would write the number differently, such as ``1.10``, ``1e400`` or
     ``-0``.
     """
 
@@ -54,8 +54,8 @@ class Spelled(float):
 def loads(text: str | bytes, *, exact: bool = True) -> Any:
     """Return the value of a JSON text. Raise ``ValueError`` with a one-line message if the text is damaged.
 
-    ``exact=False`` is for reading only, at half the cost: numbers are Python numbers, the last of repeated members
-    wins, and only the interpreter limits nesting. Such a value must not be written back.
+    ``exact=False`` is twice as fast, but the value must not be written back: numbers become Python numbers, the last of
+    repeated members wins, and only the interpreter limits nesting.
     """
     text = decoded(text)
     if not text:
@@ -78,7 +78,9 @@ def loads(text: str | bytes, *, exact: bool = True) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON for people and diffs: two spaces per level, Unicode unescaped, one final newline."""
+    """Return a value as JSON for people and diffs, with two spaces per level, unescaped Unicode, and one final
+    newline.
+    """
     parts: list[str] = []
     _encode(value, "\n", "  ", parts.append, MAX_DEPTH)
     parts.append("\n")
@@ -86,23 +88,24 @@ def dumps(value: object) -> str:
 
 
 def dumps_at(value: object, level: int) -> str:
-    """Return a value as indented JSON for nesting level ``level``; the first line is not indented."""
+    """Return a value as indented JSON for the nesting level ``level``. The first line is not indented."""
     parts: list[str] = []
     _encode(value, "\n" + "  " * level, "  ", parts.append, MAX_DEPTH - level)
     return "".join(parts)
 
 
 def line(value: object) -> str:
-    """Return a value as JSON on one line, without a newline."""
+    """Return a value as JSON on one line, without a newline at the end."""
     parts: list[str] = []
     _encode(value, "", "", parts.append, MAX_DEPTH)
     return "".join(parts)
 
 
 def spaced(value: object) -> str:
-    """Return a value as JSON on one line with spaces after commas and colons. Values without a JSON form become text.
+    """Return a value as JSON on one line with spaces after commas and colons. A value without a JSON form becomes a
+    string.
 
-    The result equals ``json.dumps(value, ensure_ascii=False, default=str)``, without the cost of importing ``json``.
+    The result equals ``json.dumps(value, ensure_ascii=False, default=str)``, but ``json`` need not be imported.
     """
     try:
         from _json import make_encoder
@@ -116,7 +119,7 @@ def spaced(value: object) -> str:
 
 
 def decoded(raw: str | bytes) -> str:
-    """Return JSON text without byte order mark and trailing white space. Raise ``ValueError`` if the bytes are not
+    """Return JSON text without byte order mark and white space at the end. Raise ``ValueError`` if the bytes are not
     UTF-8 text.
     """
     if isinstance(raw, bytes):
@@ -179,8 +182,8 @@ def _real(text: str) -> float:
 
 
 class _Wholes(dict[str, float]):
-    """Cache of whole numbers by their text. A file has few distinct numbers, and a dictionary lookup runs no Python
-    code.
+    """Cache of whole numbers by their text. It is fast because a file has few distinct numbers and a lookup runs no
+    Python code.
     """
 
     def __missing__(self, text: str) -> float:
@@ -194,7 +197,7 @@ def _constant(name: str) -> float:
 
 
 class _Rules:
-    """Settings that the C scanner reads, for exact values."""
+    """Settings that the C scanner reads when values must be exact."""
 
     strict: bool = True
     object_hook: None = None
@@ -208,7 +211,7 @@ class _Rules:
 
 
 class _Glance(_Rules):
-    """Settings that the C scanner reads, for ``exact=False``."""
+    """Settings that the C scanner reads when ``exact=False`` is given."""
 
     object_pairs_hook: None = None  # type: ignore[assignment]  # the scanner makes dictionaries by itself
     parse_float = float  # type: ignore[assignment]  # it knows this type and calls nothing
@@ -218,10 +221,10 @@ class _Glance(_Rules):
 
 
 def scanner() -> Callable[[str, int], tuple[Any, int]]:
-    """Return a strict JSON scanner, which returns the value at a text position and its end. Nesting depth is not
-    checked.
+    """Return a strict JSON scanner, which returns the value at a text position and the position where the value ends.
 
-    The scanner raises ``StopIteration``, ``ValueError``, ``RecursionError`` or ``SystemError`` if there is no value.
+    Nesting depth is not checked. The scanner raises ``StopIteration``, ``ValueError``, ``RecursionError`` or
+    ``SystemError`` if there is no value.
     """
     return _scanner(_Rules())
 
@@ -251,7 +254,7 @@ def _scanner(rules: _Rules) -> Callable[[str, int], tuple[Any, int]]:
 
 
 def _scanned(rules: _Rules, text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value at ``start`` and its end.
+    """Return the JSON value at ``start``, and the position where the value ends.
 
     The C scanner needs ``json.decoder`` only to raise its error class, so the module is loaded on demand.
     """

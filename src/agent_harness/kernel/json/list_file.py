@@ -1,8 +1,8 @@
-"""State file with one long list, of which only changed elements are rewritten.
+"""State file that contains one long list. Only changed elements of the list are rewritten.
 
 The text is read as strictly as in ``jsontext``, and the position of every element is recorded. Unchanged parts keep
-their text byte for byte, including the user's layout. New parts are laid out as by ``jsontext.dumps``. If a partial
-write is not certainly correct, the whole value is written.
+their text byte for byte, including the user's layout. New parts have the layout of ``jsontext.dumps``. If a partial
+write might be incorrect, the whole value is written.
 
 The replaced file becomes its own backup through a second hard link, so nothing is written twice. If a writer is killed,
 both files are whole, but may be one file with two names. ``files.sweep`` and the next write separate these names.
@@ -35,11 +35,13 @@ __all__ = [
     "write",
 ]
 _RUN = 4096
-"""Number of characters scanned at once: enough for a few elements, but too few to exceed the nesting limit."""
+"""Number of characters that are scanned at once. It covers a few elements, but is too small to exceed the nesting
+limit.
+"""
 
 
 class _Unclear(Exception):
-    """Raised if the text is damaged or its parts cannot be located."""
+    """Error: the text is damaged, or its parts cannot be located."""
 
 
 class _Member:
@@ -87,7 +89,7 @@ class _Places:
 
 
 class ListDocument:
-    """JSON object read from a state file, changed in place and written once."""
+    """JSON object that was read from a state file. It is changed in place and written once."""
 
     __slots__ = ("_name", "_places", "_text", "content", "value")
 
@@ -99,11 +101,11 @@ class ListDocument:
         self._places = places
 
     def parts(self, changed: Iterable[object] | None = None) -> list[bytes | memoryview]:
-        """Return the JSON text of the current value, in parts; unchanged parts are not copied.
+        """Return the JSON text of the current value, in parts. Unchanged parts are not copied.
 
-        ``changed`` are the list elements that were changed in place; ``None`` means that any element may have changed.
-        New or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that
-        is not JSON.
+        ``changed`` lists the elements that were changed in place; ``None`` means that any element may have changed. New
+        or replaced elements, and all other members, are found by comparison. Raise ``ValueError`` for a value that is
+        not JSON.
         """
         edits = self._edits(changed) if self._places else None
         if edits is None:
@@ -156,7 +158,9 @@ class ListDocument:
         return [*edits, *((end, end, f",\n    {jsontext.dumps_at(each, 2)}") for each in now[len(was) :])]
 
     def _edit(self, start: int, end: int, now: object, level: int) -> list[Edit]:
-        """Return a list with the edit that updates one part of the text; an empty list if the part is unchanged."""
+        """Return a list that contains the edit to update one part of the text; an empty list if the part is
+        unchanged.
+        """
         text, new = self._text[start:end], jsontext.dumps_at(now, level)
         same = new == text or jsontext.line(jsontext.scanner()(text, 0)[0]) == jsontext.line(now)
         return [] if same else [(start, end, new)]
@@ -235,7 +239,7 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
     """Read all complete runs of list elements, and return the position of the element after the last run.
 
     ``mark`` is the text around the end of the first element, and how much of this text belongs to the element. The next
-    occurrence of this text probably ends an element. A run is used only if it consists entirely of elements.
+    occurrence of this text probably ends an element too. A run is used only if it consists entirely of elements.
     """
     sign, tail = mark
     while (cut := text.find(sign, at + _RUN)) >= 0:
@@ -253,19 +257,20 @@ def _runs(scan: Scan, text: str, at: int, mark: tuple[str, int], places: _Places
 
 
 def _check_depth(elements: list[Any], text: str, level: int) -> None:
-    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to exclude this."""
+    """Raise ``_Unclear`` if an element is nested too deeply. Usually, counting brackets is enough to rule this out."""
     if not _is_shallow(text, 0, len(text), level) and not jsontext.within_depth([elements]):
         raise _Unclear
 
 
 def _is_shallow(text: str, start: int, end: int, level: int) -> bool:
-    """Return True if the text has too few brackets for a value at this level to be nested too deeply."""
+    """Return True if the text has too few brackets to exceed the nesting limit at this level."""
     return text.count("{", start, end) + text.count("[", start, end) <= jsontext.MAX_DEPTH - level
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Return the next non-blank position after the character ``sign``. Raise ``_Unclear`` if ``sign`` is not at
-    ``at``.
+    """Return the position of the next non-blank character after the character ``sign``.
+
+    Raise ``_Unclear`` if ``sign`` is not at position ``at``.
     """
     if text[at] != sign:
         raise _Unclear
@@ -292,10 +297,10 @@ def read(path: AnyPath, name: str, known: ListDocument | None = None) -> ListDoc
 def write(
     path: AnyPath, document: ListDocument, *, before: Callable[[], object], changed: Iterable[object] | None = None
 ) -> None:
-    """Replace the file of a document; the old content is kept as ``<path>.bak``.
+    """Replace the file of a document. The old content is kept as ``<path>.bak``.
 
-    ``before`` must raise if the file changed since it was read; then nothing is written. ``changed`` has the same
-    meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
+    ``before`` must raise an exception if the file has changed since it was read; then nothing is written. ``changed``
+    has the same meaning as for ``ListDocument.parts``. Raise ``Refused`` if the file cannot be written.
     """
     try:
         parts = document.parts(changed)
@@ -313,7 +318,7 @@ def write(
 
 
 def _given_second_name(target: str, backup: str, before: Callable[[], object]) -> bool:
-    """Hard-link the file as its own backup. If this is impossible or the file already has two names, return False.
+    """Hard-link the file as its own backup. Return False if this is impossible or if the file already has two names.
 
     A file with two names is not a separate copy: a killed writer, or the user, made the second name.
     """
@@ -342,7 +347,7 @@ def _given_second_name(target: str, backup: str, before: Callable[[], object]) -
 
 
 def _sync(path: str) -> None:
-    """Write the file's content to disk, because an editor may not have done so."""
+    """Write the file's content to disk, because an editor may have left the content in memory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,5 @@
-"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures the end.
+"""The harness's side of a supervisor process: starts it, reads and writes its command's pipes, and ensures that it
+ends.
 
 Each call of ``pump`` polls all pipes once: no thread, no busy waiting. If the supervisor itself is killed or frozen,
 this side takes over and ends every process that provably belongs to the command.
@@ -29,7 +30,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class SupervisorClient:
-    """One command under a supervisor process that ends together with the harness; a context manager that ends the
+    """Command under a supervisor process that ends together with the harness. As a context manager, it ends the
     command.
 
     ``exit_code`` is set once the command has exited: negative if killed by a signal, ``None`` if the exit was never
@@ -40,10 +41,10 @@ class SupervisorClient:
     def __init__(
         self, order: bytes, run_id: str, *, sink: Sink, error_sink: Sink | None = None, given: bytes | None = None
     ) -> None:
-        """Start the command. ``given`` is written to its standard input, which is then closed; ``None`` keeps it open.
+        """Start the command. ``given`` is written to its standard input, and the input is then closed.
 
-        Without ``error_sink``, standard error is part of the output. Raise ``ToolMissing`` or ``Refused`` if the
-        command cannot be started; no process is left running.
+        If ``given`` is ``None``, standard input stays open. Without ``error_sink``, standard error is part of the
+        output. Raise ``ToolMissing`` or ``Refused`` if the command cannot be started; no process is left running.
         """
         self.run_id = run_id
         self.pid = 0
@@ -81,7 +82,7 @@ class SupervisorClient:
 
     @property
     def exited(self) -> bool:
-        """True if the command itself has exited, as far as known."""
+        """True if the command itself is known to have exited."""
         return self.ended or self.exit_code is not None
 
     @property
@@ -95,9 +96,7 @@ class SupervisorClient:
         return self.ended and self._open.isdisjoint(self._sinks)
 
     def pump(self, timeout_seconds: float) -> None:
-        """Read and write the pipes that are ready, after waiting at most ``timeout_seconds`` for a pipe to become
-        ready.
-        """
+        """Read and write the pipes that are ready. If none is ready, wait at most ``timeout_seconds`` for one."""
         with self._lock:
             last = self.ended
             ready = [descriptor for descriptor, _ in self._poller.poll(self._deadline(timeout_seconds) * 1000)]
@@ -110,7 +109,7 @@ class SupervisorClient:
                 self._take_over()
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask the supervisor to end the command: SIGTERM now, SIGKILL after ``grace_seconds``.
+        """Ask the supervisor to end the command with SIGTERM now, and with SIGKILL after ``grace_seconds``.
 
         Call ``pump`` until the command has ended.
         """
@@ -121,7 +120,9 @@ class SupervisorClient:
             self._expect_end(max(0.0, grace_seconds))
 
     def write(self, text: bytes) -> bool:
-        """Queue bytes for the command's standard input; return False if the input is closed at either end."""
+        """Queue bytes for the command's standard input. Return False if this side or the command has closed the
+        input.
+        """
         with self._lock:
             if self._input not in self._open or self._input_ends:
                 return False
@@ -130,7 +131,7 @@ class SupervisorClient:
             return self._input in self._open
 
     def end_input(self) -> None:
-        """Close the command's standard input once all queued bytes are written."""
+        """Close the command's standard input as soon as all queued bytes are written."""
         with self._lock:
             self._input_ends = True
             self._write_input()
@@ -309,8 +310,8 @@ class SupervisorClient:
             self.lifeline.send_signal(signal.SIGCONT)
 
     def _watch_command(self) -> None:
-        """Open a pidfd of the command that stays valid without the supervisor, if the pid certainly belongs to the
-        command.
+        """Open a pidfd of the command if the pid certainly belongs to the command. The pidfd stays valid without the
+        supervisor.
         """
         try:
             self._command = os.pidfd_open(self.pid)
@@ -323,7 +324,7 @@ class SupervisorClient:
             self._close(self._command)
 
     def _take_over(self) -> None:
-        """End the command without its supervisor: its process group, the supervisor's descendants, and tagged
+        """End the command without its supervisor: kill its process group, the supervisor's descendants, and tagged
         processes.
         """
         if self._command in self._open:
@@ -352,8 +353,8 @@ class SupervisorClient:
 
 
 def _above_standard(descriptor: int) -> int:
-    """Return a duplicate of a descriptor with a number above 2 and close the original; descriptors above 2 are
-    unchanged.
+    """Return a descriptor with a number above 2. If the number of the given descriptor is smaller, duplicate and close
+    it.
     """
     if descriptor > 2:
         return descriptor
@@ -363,7 +364,9 @@ def _above_standard(descriptor: int) -> int:
 
 
 def _lifeline_environment(run_id: str) -> dict[str, str]:
-    """Return the supervisor's environment: the run's tag, and the variables that some Python builds need to start."""
+    """Return the supervisor's environment. It contains the run's tag and variables that some Python builds need to
+    start.
+    """
     passed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     return {**passed, orphans.RUN_ID: run_id}
 

@@ -33,7 +33,7 @@ _STDERR_LOG_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """Result of a completed command."""
+    """Result of a command that has ended."""
 
     exit_code: int | None  # None: ended by a limit or ``stop``, or killed together with its lifeline
     output: bytes  # standard output and error as they came, the last ``keep_bytes``
@@ -46,7 +46,7 @@ class Completed:
 
     @property
     def ending(self) -> str:
-        """Short description of how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
+        """Short text about how the command ended: ``timed out``, ``exceeded a limit``, or its exit code."""
         return "timed out" if self.timed_out else "exceeded a limit" if self.over_limit else f"exit {self.exit_code}"
 
 
@@ -67,13 +67,13 @@ def run(
     run_id: str | None = None,
     sandbox: Sandbox | None = None,
 ) -> Completed:
-    """Run a command and return its result when no process of the command is left. A text is a shell command.
+    """Run a command and return its result when no process of the command is left. A string is run as a shell command.
 
     The command ends when its main process exits; its background processes are killed a tenth of a second later.
     Standard input is ``input`` or empty. ``on_output`` receives the output as it arrives, and ``log`` stores it up to a
     limit. ``on_errors`` receives standard error, which is then not part of the output. ``stop`` is called ten times a
-    second. ``grace_seconds`` lie between SIGTERM and SIGKILL. ``run_id`` is explained in ``start``. ``sandbox`` limits
-    access and resources.
+    second. ``grace_seconds`` is the time between SIGTERM and SIGKILL. ``run_id`` is explained in ``start``. ``sandbox``
+    limits access and resources.
 
     Raise ``ToolMissing`` or ``Refused`` if the command cannot be started. An exception in ``on_output`` or ``stop``, or
     Ctrl-C, ends the command and is raised again.
@@ -106,7 +106,7 @@ def run(
 
 
 def _watch(client: SupervisorClient, deadline: float, stop: Callable[[], bool] | None, grace_seconds: float) -> str:
-    """Read and write the pipes until the command ends; return why it was ended: ``limit``, ``stop`` or an empty
+    """Read and write the pipes until the command ends. Return why the harness ended it: ``limit``, ``stop`` or an empty
     text.
     """
     why = ""
@@ -164,7 +164,7 @@ def start(
 
 
 def exit_status(code: int) -> int:
-    """Return an exit code in shell form: 128 + n if the command was killed by signal n."""
+    """Return an exit code as a shell reports it: 128 + n if signal n killed the command."""
     return 128 - code if code < 0 else code
 
 
@@ -174,9 +174,9 @@ def new_run_id() -> str:
 
 
 class Running:
-    """Context manager for a running command; it stops the command at the end.
+    """Context manager for a running command. The command is stopped at the end of the context.
 
-    Output waits in the pipe until read. Only one thread may read; any thread may call ``write`` and ``stop``.
+    Output waits in the pipe until it is read. Only one thread may read; any thread may call ``write`` and ``stop``.
     """
 
     def __init__(
@@ -208,18 +208,20 @@ class Running:
 
     @property
     def group(self) -> int:
-        """Pid of the command, which is also its process group and session id."""
+        """Pid of the command. It is also the command's process group and session id."""
         return self._client.pid
 
     @property
     def record(self) -> dict[str, object]:
-        """JSON values for ``end_orphans`` after a crash: the supervisor as owner, ``run_id`` and ``group``."""
+        """JSON values that ``end_orphans`` needs after a crash: the supervisor as owner, ``run_id`` and ``group``."""
         facts: dict[str, object] = {"run_id": self.run_id, "group": self.group}
         return {**self.owner.as_record(), **facts} if self.owner else facts
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the command, negative for a signal; ``None`` while it runs, or if its exit was not observed."""
+        """Exit code of the command, negative for a signal; ``None`` while the command runs, or if its exit was not
+        observed.
+        """
         return self._client.exit_code
 
     @property
@@ -229,7 +231,9 @@ class Running:
 
     @property
     def over_limit(self) -> str:
-        """Description of the limit that the command exceeded, as the end of a sentence; empty if none."""
+        """Description of the limit that the command exceeded, worded as the end of a sentence; empty if no limit was
+        exceeded.
+        """
         return limits.told(self._client.over_limit) if self._client.over_limit else ""
 
     @property
@@ -239,12 +243,12 @@ class Running:
 
     @property
     def stderr_tail(self) -> bytes:
-        """Last 64 KiB of standard error, if standard error is not merged into the output."""
+        """Last 64 KiB of standard error. It is empty if standard error is merged into the output."""
         return self._stderr.bytes()
 
     def read_line(self, timeout_seconds: float) -> bytes | None:
-        """Return the next line of output without its line end; ``None`` if none arrived in time, or at the end of the
-        output.
+        """Return the next line of output without its line end; ``None`` if no line arrived in time, or at the end of
+        the output.
 
         A line over 1 MiB is cut and marked as cut.
         """
@@ -257,7 +261,7 @@ class Running:
         return line
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """Return the exit code once the command has exited; ``None`` after the timeout.
+        """Return the exit code as soon as the command has exited; ``None`` after the timeout.
 
         The output is still read while waiting: the latest 4 MiB of unread output are kept for ``read_line``.
         """
@@ -267,18 +271,18 @@ class Running:
         return self.exit_code
 
     def write(self, text: bytes) -> bool:
-        """Write bytes to the command's standard input; if the pipe is full, the rest is sent while the output is read.
+        """Write bytes to the command's standard input. If the pipe is full, the rest is sent while the output is read.
 
         Return False if standard input is closed at either end.
         """
         return self._client.write(text)
 
     def close_input(self) -> None:
-        """Close the command's standard input once all bytes are written."""
+        """Close the command's standard input as soon as all bytes are written."""
         self._client.end_input()
 
     def stop(self, grace_seconds: float = 5.0) -> None:
-        """End the command and its descendants by SIGTERM, and by SIGKILL after ``grace_seconds``; return when all have
+        """End the command and its descendants by SIGTERM, and by SIGKILL after ``grace_seconds``. Return when all have
         exited.
 
         The latest output can still be read. Repeated calls are harmless.
@@ -305,7 +309,7 @@ class Running:
 
 
 def _each(*sinks: Callable[[bytes], object] | None) -> Callable[[bytes], object]:
-    """Return a sink that passes every chunk to each of the given sinks, in order."""
+    """Return a sink that passes every chunk of output to each of the given sinks, in order."""
     found = [sink for sink in sinks if sink is not None]
 
     def take(chunk: bytes) -> None:

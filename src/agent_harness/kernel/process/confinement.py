@@ -45,7 +45,9 @@ _libc: "Any" = ctypes.CDLL(None, use_errno=True)
 def confine(
     terms: "Sequence[bytes]", folder: bytes, program: bytes, words: "list[bytes]"
 ) -> "tuple[bytes, list[bytes]]":
-    """Confine this process permanently; return the program and arguments to start, possibly wrapped in ``bwrap``."""
+    """Confine this process permanently. Return the program to start and its arguments, which may be wrapped in
+    ``bwrap``.
+    """
     kind, base, network, *rest = terms
     rules: list[Rule] = [(rest[at], rest[at + 1], rest[at + 2]) for at in range(0, len(rest) - 2, 3)]
     if kind.startswith(b"bubblewrap:"):
@@ -73,7 +75,7 @@ def landlock_abi() -> int:
 
 
 def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only: bool) -> None:
-    """Enter and set up the namespaces for the mount rules and a separate network."""
+    """Enter new namespaces and set them up, for the mount rules and a separate network."""
     own = (NEWNS if mounts else 0) | (NEWNET if network != b"open" else 0)
     if own and (os.geteuid() or _libc.unshare(own)):  # root of the machine needs no user namespace for that
         _enter(NEWUSER | own)
@@ -87,7 +89,9 @@ def _prepare(rules: "Sequence[Rule]", network: bytes, *, mounts: bool, read_only
 
 
 def _enter(flags: int) -> None:
-    """Enter new namespaces in which every user keeps its id. For root, a helper process outside maps all users."""
+    """Enter new namespaces in which every user keeps its id. For root, a helper process outside the namespaces maps all
+    users.
+    """
     own = [b"%d %d 1" % (number, number) for number in (os.geteuid(), os.getegid())]
     if os.geteuid():
         _check(_libc.unshare(flags))
@@ -127,7 +131,7 @@ def _map_own(own: "list[bytes]") -> None:
 
 
 def _ranges(path: bytes) -> bytes:
-    """Return an id map that maps each user of this namespace to the same number."""
+    """Return an id map in which each user of this namespace keeps its number."""
     with open(path, "rb") as listing:
         found = [line.split() for line in listing]
     return b"\n".join(b"%s %s %s" % (first, first, count) for first, _, count in found)
@@ -149,7 +153,7 @@ def _opened(rule: "Rule") -> "Rule":
 
 
 def _lay(mode: bytes, path: bytes, source: bytes) -> None:
-    """Apply one mount rule to the disk; ignore a missing path."""
+    """Apply one mount rule to the file system. If the path does not exist, ignore the rule."""
     if not os.path.lexists(path):
         return
     if mode == b"empty":
@@ -163,8 +167,8 @@ def _lay(mode: bytes, path: bytes, source: bytes) -> None:
 
 
 def _protect(path: bytes, *, read_only: bool) -> None:
-    """Set the mode of the mount at a path and of the mounts below. Mounts that the machine has read-only stay
-    read-only.
+    """Set the mode of the mount at a path and of the mounts below it. Mounts that are already read-only stay read-
+    only.
     """
     sets, clears = (_READ_ONLY, 0) if read_only else (0, _READ_ONLY)
     attributes = (ctypes.c_uint64 * 4)(sets, clears, 0, 0)
@@ -175,7 +179,7 @@ def _protect(path: bytes, *, read_only: bool) -> None:
 
 
 def _raise(network: bytes) -> None:
-    """Bring up the devices of a separate network; an interface only if the kernel supports bridges."""
+    """Start the devices of a separate network. The extra interface is added only if the kernel supports bridges."""
     if network == b"open":
         return
     import _socket
@@ -209,8 +213,8 @@ def _raise(network: bytes) -> None:
 
 
 def _restrict(allowed: "list[bytes] | None") -> None:
-    """Restrict writing to the ``allowed`` paths, if given, and keep signals inside the sandbox if the kernel can do
-    so.
+    """Restrict writing to the ``allowed`` paths, if they are given. If the kernel can, keep signals inside the
+    sandbox.
     """
     version = landlock_abi()
     if allowed is not None and version < _ALLOW_LIST_ABI:

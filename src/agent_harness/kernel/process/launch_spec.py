@@ -1,7 +1,7 @@
-"""Launch order for a supervisor process: checked here, where errors still reach the user, and encoded for a pipe.
+"""Launch order for a supervisor process. It is checked here, where errors still reach the user, and encoded for a pipe.
 
-Also the environment of a command: without the harness's secrets and without variables that change the command's
-behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written).
+The module also makes the environment of a command, without the harness's secrets and without variables that change the
+command's behaviour. Source: ``docs/architecture.md``, promise 7 (no secret is written).
 """
 
 import os
@@ -77,7 +77,7 @@ class Sandbox:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Sandbox rules as written into a supervisor's launch order; empty if nothing is confined."""
+        """Rules of the sandbox in the form used in a supervisor's launch order; empty if nothing is confined."""
         if self.kind == "none":
             return ()
         return (self.kind, self.base, self.network, *(word for rule in self.rules for word in rule))
@@ -86,7 +86,7 @@ class Sandbox:
 def scrubbed_environment(
     extra: Mapping[str, str] | None = None, *, keep_agent_credentials: bool = False
 ) -> dict[str, str]:
-    """Return this process's environment without secrets and variables that affect commands, plus ``extra``.
+    """Return this process's environment without secrets and without variables that affect commands. Add ``extra``.
 
     ``keep_agent_credentials`` keeps the login variables of agent clients; use it only for the agent itself.
     """
@@ -97,7 +97,7 @@ def scrubbed_environment(
 
 
 def callers_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment for a command of the user, plus ``extra``.
+    """Return this process's environment for one of the user's own commands, with ``extra`` added.
 
     Only the variables of the surrounding run are removed.
     """
@@ -126,7 +126,8 @@ def write_order(
     stays: bool = False,
     sandbox: Sandbox | None = None,
 ) -> bytes:
-    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). A text is a shell command.
+    """Return the launch order in the supervisor's format (``kernel/process/supervisor.py``). A string is run as a shell
+    command.
 
     Raise ``ToolMissing`` if the program is not found from ``cwd`` and the ``PATH`` of ``env``. Raise ``Refused`` if the
     folder is missing or an argument cannot be passed to a program.

@@ -1,6 +1,6 @@
-"""Resource limits of agents and checks: parsing of amounts, defaults, and messages about an exceeded limit.
+"""Resource limits of agents and checks: parsing of amounts, default limits, and messages about an exceeded limit.
 
-A limit stops a command that would exhaust the machine; the defaults are far above legitimate use.
+A limit stops a command that would exhaust the machine. The default limits are far above legitimate use.
 ``kernel/process/resource_watch.py`` enforces the limits in the command's supervisor process.
 """
 
@@ -35,7 +35,7 @@ _LEAST_PROCESSES, _FOR_EACH_PROCESSOR = 4096, 256  # threads counted: a test for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Resource limits of a command; 0 means no limit."""
+    """Resource limits of a command. The value 0 means that there is no limit."""
 
     memory: int = 0  # bytes
     processes: int = 0  # threads counted
@@ -44,12 +44,12 @@ class Limits:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Resource limits as written into a supervisor's launch order; empty if nothing is limited."""
+        """Resource limits in the form used in a supervisor's launch order; empty if nothing is limited."""
         found = (self.memory, self.processes, self.free_disk if self.folders else 0)
         return (*map(str, found), *self.folders) if any(found) else ()
 
     def on(self, *folders: str) -> "Limits":
-        """Return a copy of the limits for a command that writes to these folders."""
+        """Return a copy of the limits for a command that writes to the given folders."""
         return replace(self, folders=tuple(dict.fromkeys(folders)))
 
 
@@ -57,7 +57,8 @@ NO_LIMITS = Limits()
 
 
 def bytes_from(given: object, *, least: int = 0) -> int:
-    """Return an amount in bytes from a setting: ``4 GiB``, ``50%`` of the machine's memory, or a number; 0 for ``off``.
+    """Return an amount in bytes from a setting: ``4 GiB``, ``50%`` of the machine's memory, or a number. Return 0 for
+    ``off``.
 
     Raise ``ValueError`` for anything else.
     """
@@ -77,7 +78,7 @@ def bytes_from(given: object, *, least: int = 0) -> int:
 
 
 def count_from(given: object) -> int:
-    """Return a number of processes from a setting, or the machine's default for ``auto``; 0 for ``off``.
+    """Return a number of processes from a setting. Return the machine's default for ``auto``, and 0 for ``off``.
 
     Raise ``ValueError`` for anything else.
     """
@@ -92,7 +93,7 @@ def count_from(given: object) -> int:
 
 @cache
 def memory_of_machine() -> int:
-    """Return the memory available to this process and its children, in bytes: that of the machine or of its
+    """Return the memory in bytes that this process and its children can use: the memory of the machine or of its
     container.
     """
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -101,7 +102,7 @@ def memory_of_machine() -> int:
 
 @cache
 def usual_processes() -> int:
-    """Return a default process limit: far above legitimate use, and at most half of the kernel's limit."""
+    """Return the default limit of processes: far above legitimate use, and at most half of the kernel's limit."""
     wished = max(_LEAST_PROCESSES, _FOR_EACH_PROCESSOR * (os.cpu_count() or 1))
     of_kernel = (_number(f"/proc/sys/kernel/{name}") for name in ("pid_max", "threads-max"))
     most = [each for each in (*of_kernel, *_of_control_groups("pids", "pids.max", "pids.max")) if each]
@@ -135,13 +136,13 @@ def _number(path: str) -> int | None:
 
 
 def held() -> bool:
-    """Return True if limits on memory and processes can be enforced on this machine. Disk limits always can."""
+    """Return True if this machine can enforce limits on memory and processes. Disk limits can always be enforced."""
     return sys.platform == "linux" and supervisor.sees_own_pids()
 
 
 def told(said: str) -> str:
-    """Return a supervisor's report of an exceeded limit (``NAME SIZE FOUND``) as the end of a sentence about its
-    command.
+    """Return a sentence ending about a command that exceeded a limit, from the supervisor's report (``NAME SIZE
+    FOUND``).
     """
     name, limit, found = said.split()
     match name:

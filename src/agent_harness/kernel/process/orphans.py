@@ -1,4 +1,4 @@
-"""Ending of processes that a supervisor left behind, if they provably belong to its command.
+"""Functions that end the processes that a supervisor left behind, if they provably belong to the supervisor's command.
 
 Proof is the random run id in a process's environment (``HARNESS_RUN_ID``), or descent from a supervisor with this run
 id. A process is checked again through an open pidfd before it is signalled, so a reused pid is never signalled. Without
@@ -53,10 +53,10 @@ def is_proof(run_id: object) -> TypeGuard[str]:
 
 
 def sweep(run_id: str, *, rounds: int = 2) -> int:
-    """Kill every process with this run id and return their number; do nothing if the run id is too short to be unique.
+    """Kill every process with this run id and return their number. Do nothing if the run id is too short to be unique.
 
-    Stop after ``rounds`` consecutive searches without a match. Two are needed because a process has no visible
-    environment while it starts a program. One is enough if only stray processes are expected.
+    Stop after ``rounds`` consecutive searches without a match. Two searches are needed because a process has no visible
+    environment while it starts a program. One search is enough if only stray processes are expected.
     """
     if not is_proof(run_id):
         return 0
@@ -73,7 +73,7 @@ def end_descendants(root: int) -> int:
 
 
 def carries(pid: int, run_id: str) -> bool:
-    """Return True if this process was started with this run id."""
+    """Return True if this process itself was started with this run id."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environment:
             return os.fsencode(f"{RUN_ID}={run_id}") in environment.read().split(b"\0")
@@ -95,7 +95,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds: int) -> int:
-    """Kill the processes from ``find`` that ``ours`` confirms, until ``rounds`` consecutive searches find nothing."""
+    """Kill those processes from ``find`` that ``ours`` confirms, until ``rounds`` consecutive searches find nothing."""
     ended: set[int] = set()
     until = time.monotonic() + (_SWEEP_SECONDS if _pids_are_ours() else 0.0)
     empty = 0
@@ -111,12 +111,14 @@ def _end_all(find: Callable[[], list[int]], ours: Callable[[int], bool], rounds:
 
 
 def _pids_are_ours() -> bool:
-    """Return False if /proc shows the pids of another container, which would refer to the wrong processes."""
+    """Return False if /proc shows the pids of another container. Such pids would refer to the wrong processes."""
     return supervisor.sees_own_pids() or not os.path.isdir("/proc/self")
 
 
 def _kill(pid: int, ours: Callable[[int], bool]) -> bool:
-    """Kill one confirmed process and wait up to a second for its exit; return True if it was signalled."""
+    """Kill one process that was confirmed, and wait up to a second for its exit. Return True if the process was
+    signalled.
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -153,7 +155,9 @@ def _kill_by_number(pid: int, ours: Callable[[int], bool]) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Reap a killed process. In a container, this process may be pid 1, which becomes the parent of orphans."""
+    """Reap a killed process. In a container, this may be necessary because this process is pid 1, the parent of all
+    orphans.
+    """
     with suppress(OSError):
         os.waitpid(pid, os.WNOHANG)
 

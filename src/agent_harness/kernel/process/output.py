@@ -1,4 +1,4 @@
-"""Output of a command in bounded space: the last bytes in memory, a log with a size limit, lines of limited length.
+"""Output of a command in bounded space: its last bytes in memory, a log with a size limit, and lines of limited length.
 
 Memory use does not grow with the length of the output. A log is written as the output arrives, so that the log survives
 a crash of the harness.
@@ -19,7 +19,7 @@ _LINE_COST_BYTES = 50  # memory of a line in addition to its bytes
 
 
 class OutputTail:
-    """Buffer with the last ``keep_bytes`` of an output, and the total number of bytes."""
+    """Buffer that keeps the last ``keep_bytes`` of an output and counts all its bytes."""
 
     __slots__ = ("_held", "_keep", "_parts", "total_bytes")
 
@@ -38,12 +38,12 @@ class OutputTail:
             self._held -= len(self._parts.popleft())
 
     def bytes(self) -> bytes:
-        """Return the kept bytes of the output."""
+        """Return those bytes of the output that are kept in memory."""
         return b"".join(self._parts)[-self._keep :] if self._keep else b""
 
 
 class HeadTail:
-    """Buffer with the first and last bytes of a stream, and a line between them that states how much is missing."""
+    """Buffer that keeps the first and last bytes of a stream. A line between them states how much is missing."""
 
     __slots__ = ("_head", "_head_bytes", "_tail", "_tail_bytes")
 
@@ -63,14 +63,14 @@ class HeadTail:
             self._tail.add(part)
 
     def text(self) -> str:
-        """Return the kept bytes as text; bytes that are not UTF-8 are replaced."""
+        """Return the kept bytes of the stream as text. Bytes that are not UTF-8 are replaced."""
         missing = self._tail.total_bytes - self._tail_bytes
         mark = b"\n[... %d bytes left out here ...]\n" % missing if missing > 0 else b""
         return b"".join((self._head, mark, self._tail.bytes())).decode("utf-8", "replace")
 
 
 def clipped(text: str, limit: int = 500) -> str:
-    """Return the beginning and end of a text, with at most ``limit`` characters in total."""
+    """Return a text. If it has more than ``limit`` characters, return only its beginning and end."""
     if len(text) <= limit:
         return text
     mark = "\n...\n"
@@ -79,7 +79,7 @@ def clipped(text: str, limit: int = 500) -> str:
 
 
 class CappedLog:
-    """Log file with at most ``limit_bytes``: its first quarter stays, followed by a marker and the latest output.
+    """Log file with at most ``limit_bytes``. Its first quarter stays; a marker and the latest output follow.
 
     Output is appended to an existing file. Raises ``Refused`` if the file cannot be opened or is not a regular file.
     After a failed write, for example on a full disk, the rest of the output is dropped.
@@ -127,9 +127,9 @@ class CappedLog:
 
 
 class Lines:
-    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked.
+    """Buffer that splits chunks of output into lines. A line over 1 MiB is cut and marked as cut.
 
-    If more than 4 MiB of lines are unread, the oldest are dropped when the next chunk arrives.
+    If more than 4 MiB of lines are unread, the oldest lines are dropped when the next chunk arrives.
     """
 
     __slots__ = ("_held", "_lines", "_partial", "_skipping", "dropped")
@@ -156,7 +156,7 @@ class Lines:
             self._extend(last)
 
     def end(self) -> None:
-        """Mark the end of the output: an unfinished last line becomes a line."""
+        """Mark the end of the output. An unfinished last line then counts as a line."""
         if self._partial:
             self._end_line()
 

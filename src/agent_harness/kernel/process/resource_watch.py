@@ -30,9 +30,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ResourceWatch:
-    """Watch over the resources of all descendants of this process.
+    """Watch over the resources that all descendants of this process use.
 
-    ``terms``: limits of memory, processes and free disk space (0 for no limit), then the folders of the watched disks.
+    ``terms`` contains the limits of memory, processes and free disk space (0 for no limit), then the folders of the
+    watched disks.
     """
 
     __slots__ = (
@@ -65,7 +66,9 @@ class ResourceWatch:
         self.rest = _SOON  # seconds until it is to look again
 
     def look(self) -> str:
-        """Return the exceeded limit as a text with its name, its size and the measured amount; empty if none."""
+        """Return a text about the exceeded limit: its name, its size and the measured amount. Empty if no limit is
+        exceeded.
+        """
         if self._sees and (found := self._many()):
             return found
         now = time.monotonic()
@@ -77,7 +80,7 @@ class ResourceWatch:
         return self._full_disk()
 
     def look_back(self) -> str:
-        """Return the limit that was exceeded before the command failed, as text; empty if none."""
+        """Return, as text, the limit that the command exceeded before it failed; empty if no limit was exceeded."""
         more = _kills() - self._kills if self._sees and self._memory else 0
         return f"killed {more} {more}" if more > 0 else self._full_disk()
 
@@ -113,7 +116,9 @@ class ResourceWatch:
 
 
 def _own() -> "tuple[list[tuple[int, int, int]], float]":
-    """Return all descendants of this process, and the monotonic time before which a new listing costs too much."""
+    """Return all descendants of this process. Also return the monotonic time before which another listing would cost
+    too much.
+    """
     began = time.process_time()
     found = descendants(os.getpid())
     return found, time.monotonic() + min(_LONGEST_REST, (time.process_time() - began) * _SHARE)
@@ -140,8 +145,8 @@ def _everybody() -> "Iterator[tuple[int, int, int, int]]":
 
 
 def _held(pid: int) -> int:
-    """Return the anonymous memory of a process in bytes, plus its share of shared memory; mapped files are not
-    included.
+    """Return the anonymous memory of a process in bytes, plus its share of shared memory. Mapped files are not
+    counted.
     """
     sizes = _sizes(f"/proc/{pid}/smaps_rollup")
     if b"Pss_Anon" in sizes:
@@ -150,13 +155,13 @@ def _held(pid: int) -> int:
 
 
 def _memory_of_machine() -> int:
-    """Return the memory used by all programs together and not available to others, in bytes."""
+    """Return the memory in bytes that all programs together use and that is not available to other programs."""
     sizes = _sizes("/proc/meminfo", 256)
     return sizes.get(b"MemTotal", 1 << 62) - sizes.get(b"MemAvailable", 0)
 
 
 def free_memory() -> int:
-    """Return the available memory in bytes; a huge number if the system does not report the amount."""
+    """Return the available memory in bytes. If the system does not report the amount, return a huge number."""
     return _sizes("/proc/meminfo", 256).get(b"MemAvailable", 1 << 62)
 
 

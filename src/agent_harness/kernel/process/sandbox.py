@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 KINDS = ("namespaces", "bubblewrap", "landlock")
-"""Kinds of sandbox, best first."""
+"""Kinds of sandbox, the best kind first."""
 
 MODES = ("auto", "off", "required")
 VARIABLE = "HARNESS_SANDBOX"
@@ -136,8 +136,8 @@ def limits_from(settings: SandboxSettings, folders: Iterable[str] = ()) -> limit
 
 
 def told(settings: SandboxSettings = AUTO) -> str:
-    """Return a description of the sandbox and its network for the record of a check, with a note if limits are
-    missing.
+    """Describe the sandbox and its network, for the record of a check. If limits are missing, the text contains a
+    note.
     """
     kind, allowed = kind_for(settings), limits_from(settings)
     watched = limits.held() and allowed.memory and allowed.processes
@@ -150,7 +150,7 @@ def told(settings: SandboxSettings = AUTO) -> str:
 def kind_for(settings: SandboxSettings) -> str | None:
     """Return the sandbox kind for these settings; ``None`` if commands are not sandboxed.
 
-    Raise ``Refused`` if a sandbox is required and none works. Each kind is tested for real, once per boot of the
+    Raise ``Refused`` if a sandbox is required and no kind works. Each kind is tested in practice, once per boot of the
     machine.
     """
     asked = os.environ.get(VARIABLE, "").strip().lower() or settings.mode
@@ -175,12 +175,12 @@ def kind_for(settings: SandboxSettings) -> str | None:
 
 
 def can_lay(settings: SandboxSettings) -> bool:
-    """Return True if folders can be mounted over other folders for a command that has no other namespaces."""
+    """Return True if the harness can mount folders over other folders for a command that has no other namespaces."""
     return kind_for(settings) == "namespaces" and _holds("landlock")
 
 
 def covers(kind: str | None) -> str:
-    """Return one line for the user about the protection by a sandbox kind, and its gaps."""
+    """Return one line that tells the user what a sandbox kind protects, and what it does not protect."""
     match (kind or "none").partition(":")[0]:
         case "namespaces" | "bubblewrap":
             return (
@@ -268,8 +268,8 @@ def of_check(
 
 
 def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tuple[str, str]]:
-    """Return the rules that hide files and hidden folders in the home, except for the wanted paths and their
-    parents.
+    """Return the rules that hide files and hidden folders in the home folder. The wanted paths and their parents stay
+    visible.
     """
     rules: dict[str, tuple[str, str]] = {}
     given = tuple(f"{each}/" for each in wanted)
@@ -293,7 +293,7 @@ def _hidden(folder: str, wanted: Sequence[str], depth: int = 0) -> dict[str, tup
 def _laid_over(
     place: str, scratch: str, needed: Iterable[str], rules: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[str, str]]:
-    """Return the rules that replace the shared temporary folder by the check's own, and keep needed shared files
+    """Return the rules that replace the shared temporary folder by the check's own. Shared files that are needed stay
     visible.
     """
     below = [path for path in needed if _is_in(path, place) and path != scratch]
@@ -363,8 +363,8 @@ def left_open(
     settings: SandboxSettings = AUTO,
     environ: Mapping[str, str] = os.environ,
 ) -> Callable[[str], bool]:
-    """Return a function that returns True if an agent in ``places`` may write to a path; always True without a
-    sandbox.
+    """Return a function that returns True if an agent in ``places`` may write to a path. Without a sandbox, it always
+    returns True.
     """
     if kind_for(settings) is None:
         return lambda path: True
@@ -392,7 +392,9 @@ def _made(
 
 
 def _machine(*, root_only: bool = False) -> dict[str, tuple[str, str]]:
-    """Return rules for the kernel's file systems: writable with normal rights, except for kernel switches of root."""
+    """Return the rules for the kernel's file systems. They are writable with normal rights, except for root's kernel
+    switches.
+    """
     rules = {} if root_only else dict.fromkeys(("/proc", "/dev"), ("rw", ""))
     if os.geteuid() == 0:
         rules |= dict.fromkeys(_KERNEL_SWITCHES, ("ro", ""))
@@ -427,7 +429,9 @@ def _programs_in(caches: Iterable[str]) -> list[str]:
 
 
 def _checkouts(kind: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the harness's folder in the user's cache; empty for Landlock, which would protect the whole cache."""
+    """Return the harness's folder in the user's cache. For Landlock, return no folder: Landlock would protect the whole
+    cache.
+    """
     if kind == "landlock":
         return []
     home = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -448,15 +452,15 @@ def _protected(own: Sequence[str], environ: Mapping[str, str], *, installs: bool
 
 
 def _of_harness_within(own: Sequence[str]) -> list[str]:
-    """Return the harness's package folder if it is installed in an environment inside the project, else an empty
-    list.
+    """Return the harness's package folder in a list if it is installed in an environment inside the project; else an
+    empty list.
     """
     inside = _PACKAGE.parent.name in ("site-packages", "dist-packages")
     return [str(_PACKAGE)] if inside and any(_is_in(os.path.realpath(_PACKAGE), place) for place in own) else []
 
 
 def _python_of_user() -> list[str]:
-    """Return the package folders in the home from which the running Python would import."""
+    """Return the package folders in the user's home from which the running Python would import."""
     return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
@@ -466,7 +470,9 @@ def _home_and_git(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_missing(environ: Mapping[str, str], checkouts: Sequence[str], own: Sequence[str]) -> None:
-    """Create missing paths, because a missing path cannot be protected. An unused state folder is not created."""
+    """Create the paths that do not exist, because only an existing path can be protected. An unused state folder is not
+    created.
+    """
     home, git = _home_and_git(environ)
     state = os.path.realpath(trusted_state.usual_base())
     used = os.path.isabs(trusted_state.usual_base()) and not any(_is_in(state, place) for place in own)
@@ -486,7 +492,9 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _allowed(rules: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Return the rules as an allow-list. A writable folder with a read-only part is replaced by its other entries."""
+    """Return the rules as an allow-list. If a writable folder has a read-only part, its other entries are listed
+    instead.
+    """
     closed = [path for path, (mode, _) in rules.items() if mode == "ro"]
     opened = [path for path, (mode, _) in rules.items() if mode == "rw"]
     return {path: ("rw", "") for place in opened for path in _open_parts(place, closed)}
@@ -511,7 +519,7 @@ def _open_parts(place: str, closed: Sequence[str]) -> Iterator[str]:
 
 
 def found() -> str | None:
-    """Return the best sandbox kind that works on this machine; ``None`` if none does."""
+    """Return the best sandbox kind that works on this machine; ``None`` if no kind works."""
     return _found(_machine_as_it_is())
 
 
@@ -540,7 +548,9 @@ def _noted() -> dict[str, Any]:
 
 
 def _machine_as_it_is() -> str:
-    """Return a text of the facts that decide which sandbox works: boot, user, container, helper program and kernel."""
+    """Return a text of the facts that determine which sandbox works: boot, user, container, helper program and
+    kernel.
+    """
     spaces = [_link(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid")]
     bwrap = shutil.which("bwrap") or ""
     stamp = os.stat(bwrap).st_mtime_ns if bwrap else 0
@@ -556,7 +566,9 @@ def _link(path: str) -> str:
 
 
 def _kind(name: str) -> str | None:
-    """Return the sandbox kind for the launch order, with its program if one is needed; ``None`` if unavailable."""
+    """Return the sandbox kind for the launch order, with its program if it needs one; ``None`` if the kind is
+    unavailable.
+    """
     if sys.platform != "linux":
         return None
     if name != "bubblewrap":

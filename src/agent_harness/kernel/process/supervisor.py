@@ -46,7 +46,7 @@ _SIGNALS = 1 << 1  # the scope of signals
 
 
 def main(control: int, status: int, report: int) -> None:
-    """Run one launch order to its end; return when no process of its command is left."""
+    """Execute one launch order to its end. Return when no process of its command is left."""
     for descriptor in (control, status, report):
         os.set_inheritable(descriptor, False)
     order = read_order(control)
@@ -72,7 +72,7 @@ def _read_exactly(descriptor: int, length: int) -> bytes | None:
 
 
 class Order:
-    """The command to run: folder, program (a path), arguments (``words``) and environment, all as bytes.
+    """Launch order for a command: folder, program (a path), arguments (``words``) and environment, all as bytes.
 
     ``stays``: processes that the command leaves behind, such as a development server, run until the harness ends them
     or dies. ``terms``: the sandbox (``kernel/process/confinement.py``); empty for none. ``wrapped``: the child is a
@@ -93,13 +93,13 @@ class Order:
 
 
 def _listed(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the list that starts with its length at the first field, and the remaining fields."""
+    """Return two lists: the list whose length the first field states, and the fields after this list."""
     end = 1 + int(fields[0])
     return fields[1:end], fields[end:]
 
 
 class Keeper:
-    """Supervision of one command and all its descendants until all have exited."""
+    """Supervisor of one command and all its descendants, which waits until all have exited."""
 
     __slots__ = (
         *("control", "gone", "hurry", "kill_at", "pid", "poller", "reaped", "status", "stopping", "wake", "wrapped"),
@@ -154,7 +154,7 @@ class Keeper:
         self._say("ended")
 
     def _watch_harness(self) -> None:
-        """Also detect the harness's death through a pidfd, in case a forked process keeps the control pipe open."""
+        """Detect the harness's death through a pidfd too, because a forked process may keep the control pipe open."""
         try:
             self.poller.register(os.pidfd_open(os.getppid()), select.POLLIN)
         except (AttributeError, OSError):
@@ -190,7 +190,7 @@ class Keeper:
         return code
 
     def _look(self) -> None:
-        """Check the limits if a check is due; if the command exceeds a limit, kill all its processes."""
+        """Check the resource limits if a check is due. If the command exceeds a limit, kill all its processes."""
         if self.look_at is None or time.monotonic() < self.look_at:
             return
         if self.watch is None:
@@ -217,7 +217,7 @@ class Keeper:
             _signal_each([-1], number)
 
     def _reap(self) -> int | None:
-        """Return the exit code of the dead command. If possible, the command stays a zombie, so that its pid is not
+        """Return the exit code of the dead command. If possible, leave the command a zombie, so that its pid is not
         reused.
         """
         if not hasattr(os, "waitid"):  # macOS
@@ -247,7 +247,7 @@ class Keeper:
             self._wait(until)
 
     def _rest(self) -> list[int]:
-        """Return the pids of the live children other than the command."""
+        """Return the pids of the live children of this process, except the command itself."""
         return [pid for pid in children() if pid != self.pid and not _reaped(pid)]
 
     def _kill_rest(self) -> None:
@@ -265,7 +265,7 @@ class Keeper:
             self._wait(time.monotonic() + 0.02)
 
     def _wait(self, until: float | None) -> None:
-        """Sleep until a child changes its state, the harness writes or dies, or the time ``until`` comes."""
+        """Sleep until a child changes its state, the harness writes or dies, or the time ``until`` is reached."""
         milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000
         for descriptor, _ in self.poller.poll(milliseconds):
             if descriptor == self.wake:
@@ -345,7 +345,7 @@ def become(order: Order, prctl: "Callable[..., object]", gate: int, report: int)
 
 
 def come_first() -> None:
-    """Raise this process's priority (if root), so that it need not wait for the processes of a command.
+    """Raise this process's priority if it runs as root, so that it need not wait for the processes of a command.
 
     The process mostly sleeps. A nice value would not help, because each session has its own CPU share.
     """
@@ -356,7 +356,7 @@ def come_first() -> None:
 
 
 def be_ended_first() -> None:
-    """Make the kernel kill this process's descendants before the harness when memory runs out."""
+    """Make the kernel kill this process's descendants before the harness if memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
             if int(score.read()) < _ENDED_FIRST:
@@ -366,8 +366,8 @@ def be_ended_first() -> None:
 
 
 def limit_processes(count: int) -> None:
-    """Let the kernel limit the user's processes to the current number plus twice ``count``, in case the watch is too
-    slow.
+    """Set the kernel's limit on the user's processes to the current number plus twice ``count``, in case the watch is
+    too slow.
 
     The kernel ignores this limit for root.
     """
@@ -385,7 +385,9 @@ def limit_processes(count: int) -> None:
 
 
 def tasks_of_machine() -> int:
-    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if unknown."""
+    """Return the number of all processes and threads of the machine, from ``/proc/loadavg``; -1 if the number is
+    unknown.
+    """
     try:
         descriptor = os.open("/proc/loadavg", os.O_RDONLY)
     except OSError:
@@ -399,7 +401,7 @@ def tasks_of_machine() -> int:
 
 
 def confined(order: Order) -> "tuple[bytes, list[bytes]]":
-    """Enter the sandbox of the launch order; return the program and arguments to start there."""
+    """Enter the sandbox of the launch order. Return the program to start in the sandbox, and its arguments."""
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from confinement import confine  # pyrefly: ignore[missing-import]  # this program stands alone
 
@@ -407,7 +409,7 @@ def confined(order: Order) -> "tuple[bytes, list[bytes]]":
 
 
 def free_bytes(path: bytes) -> int:
-    """Return the free bytes on the disk of a folder; -1 if unknown."""
+    """Return the number of free bytes on the disk that contains a folder; -1 if the number is unknown."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -418,8 +420,8 @@ def free_bytes(path: bytes) -> int:
 def watched(
     limits: "list[bytes]", before: "tuple[int, ...]", signal_everybody: "Callable[[int], object]"
 ) -> "ResourceWatch":
-    """Return the watch over the command's resources. Its module is loaded only if the command lives until the first
-    check.
+    """Return the watch over the command's resources. The watch's module is loaded only if the command still runs at the
+    first check.
     """
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from resource_watch import ResourceWatch  # pyrefly: ignore[missing-import]  # this program stands alone
@@ -428,8 +430,8 @@ def watched(
 
 
 def can_be_scoped(order: Order) -> bool:
-    """Return True if signals can be kept inside the sandbox. Not for Landlock with mounts, because a scope forbids
-    mounts.
+    """Return True if signals can be kept inside the sandbox. This is not possible for Landlock with mounts, because a
+    scope forbids mounts.
     """
     return bool(order.terms) and not order.wrapped and not (order.terms[0] == b"landlock" and any(order.terms[5::3]))
 
@@ -468,12 +470,14 @@ def keep_signals_inside(prctl: "Callable[..., object]", *, moves: bool) -> bool:
 
 
 def find_prctl() -> "Callable[..., object]":
-    """Return ``prctl(2)``, or a function that does nothing if unavailable (macOS, a Python without ctypes)."""
+    """Return ``prctl(2)``; if it is unavailable (macOS, a Python without ctypes), return a function that does
+    nothing.
+    """
     return find_function("prctl")
 
 
 def find_function(name: str) -> "Callable[..., object]":
-    """Return a function of the C library, or a function that returns -1 if unavailable."""
+    """Return a function of the C library; if it is unavailable, return a function that returns -1."""
     try:
         from _ctypes import FUNCFLAG_CDECL, CFuncPtr, _SimpleCData, dlopen, dlsym
 
@@ -490,8 +494,8 @@ def find_function(name: str) -> "Callable[..., object]":
 
 
 def children() -> list[int]:
-    """Return the pids of this process's children, including dead children until they are reaped; empty without
-    /proc.
+    """Return the pids of this process's children. Dead children are included until they are reaped. Without /proc,
+    return nothing.
     """
     return children_of(os.getpid())
 
@@ -508,14 +512,12 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_by_scan(parent: int) -> list[int]:
-    """Return the pids of a process's children by reading all processes, for kernels without child lists."""
+    """Return the pids of a process's children by reading all processes. Kernels without child lists need this."""
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if parent_of(pid) == parent]
 
 
 def sees_own_pids() -> bool:
-    """Return True if /proc exists and shows this process's own pid. A container may see the /proc of its host
-    instead.
-    """
+    """Return True if /proc exists and shows this process's own pid. In a container, /proc may be that of the host."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:

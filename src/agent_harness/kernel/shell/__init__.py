@@ -1,1 +1,1 @@
-"""Shell text: its words and commands, and programs that only start another program."""
+"""Analysis of shell text: its words and commands, and programs that only start another program."""

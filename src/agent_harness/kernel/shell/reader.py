@@ -1,4 +1,4 @@
-"""Parser of shell text into commands. The position of each letter of a word is known; nothing is run or expanded.
+"""Parser of shell text into commands. The position of each letter of a word is known. Nothing is executed or expanded.
 
 Parsing takes one pass and never raises. Invalid shell text is read as far as possible; ``fault`` contains the error.
 """
@@ -13,8 +13,9 @@ DEEPEST = 20  # substitutions within substitutions; deeper text is not a command
 KEYWORDS = frozenset(
     {"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc"}
 )
-"""Reserved words before a command. ``for``, ``select``, ``case`` and ``function`` are parsed as a command's first
-word.
+"""Reserved words that may precede a command.
+
+``for``, ``select``, ``case`` and ``function`` are parsed as the first word of a command.
 """
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
 _NEXT_ARM = frozenset({";;", ";&", ";;&"})
@@ -35,7 +36,7 @@ _PARENTHESIS = re.compile(r"[()]")
 
 @dataclass(frozen=True, slots=True)
 class ShellWord:
-    """One shell word without its quotes and without the output of its substitutions. Variables are not expanded."""
+    """One shell word, without its quotes and without the output of its substitutions. Variables are not expanded."""
 
     text: str
     at: Sequence[int] = ()  # the position of each letter
@@ -54,11 +55,13 @@ class ShellWord:
 
     @property
     def written(self) -> str:
-        """The word with the source text of its substitutions."""
+        """Text of the word, including the source text of its substitutions."""
         return self.filled() if self.holes else self.text
 
     def filled(self, instead: str | None = None) -> str:
-        """Return the word with each substitution replaced by the text ``instead``, or by its source text if None."""
+        """Return the word, in which ``instead`` replaces each substitution. If it is None, the source text replaces
+        it.
+        """
         parts, before = list[str](), 0
         for at, written in self.holes:
             parts += (self.text[before:at], written if instead is None else instead)
@@ -89,7 +92,7 @@ class ShellCommand:
 
     @property
     def plain(self) -> list[str]:
-        """Words of the command, with an underscore instead of each substitution."""
+        """Words of the command, in which an underscore replaces each substitution."""
         return [word.filled("_") for word in self.words]
 
     def substitutes(self) -> Iterator[tuple[ShellCommand, ...]]:
@@ -103,13 +106,15 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """The commands of a shell text, and its first syntax error."""
+    """All commands in a shell text, and the first syntax error of the text."""
 
     commands: tuple[ShellCommand, ...]
     fault: str  # why no shell accepts it, in a few words
 
     def every(self) -> Iterator[tuple[ShellCommand, bool]]:
-        """Yield each command after the commands of its substitutions, with True if another command reads its output."""
+        """Yield each command after the commands of its substitutions. Each comes with True if another command reads its
+        output.
+        """
         yield from _every(self.commands, within=False)
 
 
@@ -127,7 +132,7 @@ def read(text: str) -> ShellText:
 
 
 class _Letters:
-    """Shell word under construction while its text is parsed."""
+    """Shell word that is being built while its text is parsed."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -161,7 +166,7 @@ class _Letters:
 
 
 class _Level:
-    """List of commands under construction while a text or a substitution is parsed."""
+    """List of commands that is being built while a text or a substitution is parsed."""
 
     def __init__(self) -> None:
         self.now = ShellCommand()
@@ -175,12 +180,12 @@ class _Level:
         return self.cases[-1] if self.cases else ""
 
     def begin(self, *before: str) -> None:
-        """Finish the current command and begin another."""
+        """Finish the current shell command and begin the next command."""
         self.now = ShellCommand(before=list(before))
         self.found.append(self.now)
 
     def operator(self, sign: str) -> None:
-        """Process an operator between commands."""
+        """Process a shell operator that separates two commands."""
         now = self.now
         if self.case == "pattern" and sign in ("(", "|", "\n", ")"):
             if sign == ")":
@@ -321,7 +326,7 @@ class _ShellReader:
         return True
 
     def inner(self, text: str, places: Sequence[int]) -> _ShellReader:
-        """Return a parser of an inner text whose letters have these positions in the outer text."""
+        """Return a parser of an inner text. The given positions are those of its letters in the outer text."""
         known = self.places
         return _ShellReader(text, places if known is None else [known[i] for i in places], self.depth + 1)
 
@@ -354,7 +359,7 @@ class _ShellReader:
         return outer + 1 if inner and outer == inner + 1 else 0
 
     def word(self) -> ShellWord:
-        """Return the word at the current position; an empty word if none begins here."""
+        """Return the word that begins at the current position; an empty word if no word begins there."""
         letters, start, text = _Letters(), self.at, self.text
         while self.at < len(text):
             if bare := _BARE.match(text, self.at):
@@ -381,7 +386,7 @@ class _ShellReader:
         self.at = end
 
     def escaped(self, letters: _Letters) -> None:
-        """Read a backslash and the letter after it; add nothing for a line continuation."""
+        """Read a backslash and the letter after it. A line continuation adds nothing to the word."""
         self.at += 2 if self.text.startswith("\\\n", self.at) else 1
         if self.text[self.at - 1] == "\\":
             self.take(letters, min(self.at + 1, len(self.text)))
@@ -436,7 +441,7 @@ class _ShellReader:
             self.take(letters, start + 1)
 
     def substitution(self, letters: _Letters) -> None:
-        """Read ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
+        """Read a substitution: ``$(...)``, ``<(...)``, ``>(...)`` or ``$((...))``."""
         start = self.at
         self.at += 2
         if end := self.arithmetic_end(start + 1):
@@ -449,7 +454,7 @@ class _ShellReader:
         letters.hole(self.text[start : self.at])
 
     def ticked(self, letters: _Letters, escapes: re.Pattern[str]) -> None:
-        """Read the commands between backticks, without the escaping backslashes."""
+        """Read the commands between backticks, and remove the escaping backslashes."""
         start, whole = self.at, _TICKED.match(self.text, self.at)
         if whole is None:
             self.fail("a backtick is not closed")

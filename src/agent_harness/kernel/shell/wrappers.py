@@ -1,4 +1,6 @@
-"""Programs that start another program: their own words, and the command in the remaining words."""
+"""Programs that start another program: the words that belong to such a program, and the command in the remaining
+words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from agent_harness.kernel.shell.reader import read
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"})
 LAUNCHERS = frozenset({"poetry", "uv", "pdm", "hatch", "pipenv", "rye", "pixi"})
-"""Tools that start a program in a project's environment with the subcommand ``run``."""
+"""Tools whose subcommand ``run`` starts a program in a project's environment."""
 _LAUNCHER_VALUED = (
     "--with --with-editable --with-requirements --extra --group --only-group --package --python -p --project "
     "--directory --env-file -e --env -C"
@@ -46,9 +48,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 def unwrapped(words: Sequence[str], at: int = 0) -> int:
-    """Return the number of words that belong to the wrapper at ``at``, or 1 for an assignment; 0 if neither is
-    there.
-    """
+    """Return the number of words that belong to the wrapper at ``at``; 1 for an assignment; 0 if neither is there."""
     if at < len(words) and _ASSIGNMENT.fullmatch(words[at]):
         return 1
     name = words[at].rpartition("/")[2] if at < len(words) else ""
@@ -72,7 +72,9 @@ def unwrapped(words: Sequence[str], at: int = 0) -> int:
 
 
 def program_at(words: Sequence[str]) -> int:
-    """Return the index of the program after assignments and wrappers; the number of words if there is no program."""
+    """Return the index of the program, after assignments and wrappers. If there is no program, return the number of
+    words.
+    """
     at = 0
     while count := unwrapped(words, at):
         at += count
@@ -80,7 +82,7 @@ def program_at(words: Sequence[str]) -> int:
 
 
 def programs(text: str) -> Iterator[str]:
-    """Yield the programs that shell text starts, each after the wrappers that start the program."""
+    """Yield the programs that shell text starts. Wrappers come before the program that they start."""
     for words in (command.plain for command, _ in read(text).every()):
         at = 0
         while at < len(words):
@@ -90,7 +92,7 @@ def programs(text: str) -> Iterator[str]:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the shell text that ``sh -c``, ``eval`` or ``env -S`` runs; ``None`` if there is none.
+    """Return the shell text that ``sh -c``, ``eval`` or ``env -S`` runs; ``None`` for any other command.
 
     The words of ``((...))`` are also returned, in case they are not arithmetic.
     """
@@ -107,7 +109,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _after(words: Sequence[str], option: str) -> str | None:
-    """Return the first word after ``option`` that is not an option itself; ``None`` if there is none."""
+    """Return the first word after ``option`` that is not itself an option; ``None`` if there is no such word."""
     for at, word in enumerate(words[1:], start=1):
         if word.startswith("--split-string="):
             return word.partition("=")[2]
@@ -118,7 +120,9 @@ def _after(words: Sequence[str], option: str) -> str | None:
 
 
 def script_file_at(words: Sequence[str]) -> int:
-    """Return the index of a shell's first operand: its script file, or the text of ``-c``; 0 if there is none."""
+    """Return the index of a shell's first operand, which is its script file or the text of ``-c``; 0 if there is no
+    operand.
+    """
     for at in range(1, len(words)):
         if not words[at].startswith(("-", "+")) and not _VALUED_OF_SHELL.fullmatch(words[at - 1]):
             return at

@@ -1,9 +1,10 @@
 """The agent's work as a commit: made on a private ref, and adopted after the checks have passed.
 
-Files hidden only by newer ignore rules are listed (``newly_ignored``). A snapshot never touches files that were ignored
+Files that only newer ignore rules hide are listed (``newly_ignored``). A snapshot never touches files that were ignored
 when it was taken. A file that became ignored after the snapshot would be untracked again after a rollback, so it
 belongs to the attempt's work. Tool caches are an exception: a new folder with a ``.gitignore`` that ignores the whole
-folder, such as a virtual environment or a test runner's cache. It stays ignored after a rollback and is left in place.
+folder, such as a virtual environment or a test runner's cache. Such a folder stays ignored after a rollback and is left
+in place.
 """
 
 import os
@@ -41,7 +42,7 @@ RULES = b".gitignore"
 
 @dataclass(slots=True)
 class Hidden:
-    """Paths that are ignored only by rules newer than the snapshot."""
+    """Paths that are ignored only because of rules that are newer than the snapshot."""
 
     files: list[bytes] = field(default_factory=list)
     caches: list[bytes] = field(default_factory=list)  # folders that ignore themselves, with a final slash
@@ -49,9 +50,9 @@ class Hidden:
 
 
 def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the paths that are ignored now but were not when the snapshot was taken.
+    """Return the paths that are ignored now but were not ignored when the snapshot was taken.
 
-    Folders that ignore themselves end in a slash.
+    The path of a folder that ignores itself ends in a slash.
     """
     excluded = walk.matcher(exclude, git.prefix())
     with git.room() as room, in_operation(git, room, snapshot, load_notes(git, snapshot), raw=True) as operation:
@@ -61,7 +62,9 @@ def newly_ignored(git: Git, snapshot: Snapshot, *, exclude: Sequence[str] = ()) 
 
 
 def hidden_since(operation: Operation, index: str, found: walk.Scan) -> Hidden:
-    """Return the paths ignored since the snapshot, by kind. Costs nothing unless a ``.gitignore`` file has changed."""
+    """Return the paths that became ignored after the snapshot, by kind. This is fast unless a ``.gitignore`` file has
+    changed.
+    """
     known = operation.notes.ignored_places()
     new = [path for path in found.ignored if not walk.under(path, known)]
     if not any(_is_rules(path) for path in (*new, *found.every_path())):
@@ -90,7 +93,7 @@ def _rules_folder(operation: Operation, index: str, rules: Sequence[bytes]) -> s
 
 
 def _caches(operation: Operation, folder: str, rules: Sequence[bytes], names: Sequence[bytes]) -> list[bytes]:
-    """Return the folders that ignore themselves with their own ``.gitignore`` and contain no file of the snapshot."""
+    """Return the folders whose own ``.gitignore`` ignores the whole folder and that contain no file of the snapshot."""
     places = {path: path[: -len(RULES)] for path in rules}
     new = [path for path, place in places.items() if place and not walk.holds(names, place)]
     copies = {path: os.path.join(os.fsencode(folder), path) for path in new}
@@ -113,7 +116,7 @@ def _ignored_by(operation: Operation, folder: str, paths: Sequence[bytes]) -> se
 
 
 def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
-    """Yield the file, or every file below an ignored folder. Nested repositories are recorded and not entered."""
+    """Yield the file, or every file below an ignored folder. Nested repositories are recorded but not entered."""
     if not path.endswith(b"/"):
         yield path
         return
@@ -132,7 +135,7 @@ def _files(git: Git, path: bytes, hidden: Hidden) -> Iterator[bytes]:
 
 
 def candidate(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str, base: Snapshot | None = None) -> str:
-    """Return a commit of the current work tree, stored under ``ref``; HEAD itself if the work tree does not differ.
+    """Return a commit of the current work tree, stored under ``ref``. If the work tree equals HEAD, return HEAD itself.
 
     With a ``base``, nothing done since can hide a change: index flags, a forged index, ``.git/info/exclude``, ignore
     rules for files in the base. Current ``.gitignore`` files apply to new files (``newly_ignored`` lists what they
@@ -166,11 +169,11 @@ def tree_of_files(git: Git, *, exclude: Sequence[str] = (), base: Snapshot | Non
 
 
 def adopt(git: Git, commit: str, *, branch: str, expected_head: str | None, base: Snapshot | None = None) -> None:
-    """Move the branch and the index to a commit whose tree equals the work tree; write no file.
+    """Move the branch and the index to a commit whose tree equals the work tree. No file is written.
 
     ``branch`` is a full name or "detached"; ``expected_head`` is its current commit, ``None`` for none. Afterwards HEAD
-    refers to the branch. With a ``base``, index flags that the user had set at that time are set again. Can be repeated
-    after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished.
+    refers to the branch. With a ``base``, index flags that the user had set at that time are set again. The call can be
+    repeated after a crash. Raise ``UnsafeTree`` if the branch has moved or a git operation is unfinished.
     """
     refuse_operation(git)
     refuse_elsewhere(git, branch)
@@ -210,7 +213,7 @@ def _compared(operation: Operation, base: Snapshot | None) -> tuple[str, walk.Sc
 
 
 def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Snapshot | None) -> tuple[str, str]:
-    """Return the tree of the current files and its index; files that match ``exclude`` are taken from the base's
+    """Return the tree of the current files, and its index. Files that match ``exclude`` are taken from the base's
     HEAD.
     """
     excluded = walk.matcher(exclude, operation.git.prefix())
@@ -220,7 +223,7 @@ def _written(operation: Operation, head: Head, exclude: Sequence[str], base: Sna
         tree = objects.tree_of(wanted) if wanted else ""
 
         def stays_out(path: bytes) -> bool:
-            """Return True for an excluded path, also for a file that replaced a folder with excluded files."""
+            """Return True for an excluded path, and for a file that replaced a folder with excluded files."""
             folder = objects.at(tree, path)
             inside = objects.differences("", folder.oid) if folder.mode == FOLDER else ()
             return excluded(path) or any(excluded(path + b"/" + name) for name in inside)
@@ -246,7 +249,7 @@ def _read_changes(
 
 
 def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
-    """Return the paths among ignored files and nested repositories that are in the repository's own index."""
+    """Return those of the ignored files and nested repositories that are in the repository's own index."""
     copy = operation.room.copy_of_index("own") if found.ignored or found.nested else None
     if copy is None:
         return []
@@ -258,13 +261,15 @@ def _tracked(operation: Operation, found: walk.Scan) -> list[bytes]:
 
 
 def _held_untracked(operation: Operation, base: Snapshot, known: set[bytes]) -> list[bytes]:
-    """Return the files that were untracked at the base and still exist, even if they are ignored now."""
+    """Return the files that were untracked when the base was taken and that still exist, even if they are ignored
+    now.
+    """
     new = [path for path, (old, _) in operation.git.differences(base.index_tree, base.commit).items() if old == ABSENT]
     return operation.files_among(path for path in new if path not in known)
 
 
 def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes]) -> None:
-    """Reset these index entries to their content in the given tree."""
+    """Reset these index entries to the content that they have in the given tree."""
     with operation.git.objects() as objects:
         entries = {path: objects.at(tree, path) for path in paths}
     lines = {path: ABSENT if entry.mode == FOLDER else entry for path, entry in entries.items()}
@@ -276,7 +281,7 @@ def _put_back(operation: Operation, index: str, tree: str, paths: Sequence[bytes
 
 
 def _index_of(operation: Operation, commit: str) -> str:
-    """Return an index of the commit with up-to-date file data."""
+    """Return an index of the commit in which the data about each file is up to date."""
     digest, tree = operation.git.trusted_index or ("", "")
     warm = operation.room.kept(digest, "warm")
     if warm is None:

@@ -1,4 +1,4 @@
-"""Shared steps of snapshots, candidates and rollbacks: one operation on a work tree, and its work on indexes."""
+"""Steps that snapshots, candidates and rollbacks share: one operation on a work tree, and its work on indexes."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ __all__ = [
     "user_file_path",
 ]
 SHAPING = ("core.autocrlf", "core.eol", "core.safecrlf")
-"""Repository settings that convert a file's bytes for storage and run no program."""
+"""Repository settings that convert a file's bytes for storage without running a program."""
 
 
 LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
@@ -43,8 +43,8 @@ LOCKED = re.compile(r"Unable to create '(.+\.lock)': File exists")
 class Snapshot:
     """State of a work tree: files, index, HEAD and ignore rules.
 
-    Its three digests identify stored indexes (``kernel/git/operation_lock.py``), which make a rollback faster but are
-    not needed.
+    Its three digests identify stored indexes (``kernel/git/operation_lock.py``). Stored indexes make a rollback faster,
+    but a rollback is possible without them.
     """
 
     ref: str  # keeps everything below from being collected as garbage
@@ -75,7 +75,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescue:
-    """Result of a restore: the rescue ref and commit, the rolled-back commits, and files that were moved or left in
+    """Result of a restore: the rescue ref and commit, the commits that were rolled back, and files moved or left in
     place.
     """
 
@@ -88,7 +88,7 @@ class Rescue:
 
 @dataclass(slots=True, kw_only=True)
 class Notes:
-    """Facts about a snapshot that a git tree cannot hold, stored in the message of a commit.
+    """Facts about a snapshot that a git tree cannot contain. They are stored in the message of a commit.
 
     Paths are text from ``os.fsdecode``; folders in ``ignored`` end in a slash.
     """
@@ -123,11 +123,11 @@ class Notes:
         return cls(**{each.name: record[each.name] for each in fields(cls) if each.name in record})
 
     def away_by_path(self) -> dict[bytes, str]:
-        """Return the index flags of files that did not exist, by path in bytes."""
+        """Return, by path in bytes, the index flags of files that did not exist."""
         return {os.fsencode(path): self.flags[path] for path in self.away}
 
     def flags_by_path(self) -> dict[bytes, str]:
-        """Return the index flags of files, by path in bytes."""
+        """Return, by path in bytes, the index flags of files."""
         return {os.fsencode(path): words for path, words in self.flags.items()}
 
     def ignored_places(self) -> set[bytes]:
@@ -149,19 +149,19 @@ class Operation:
         return self.view.call("ls-files", "-z", *options, index=index).stdout
 
     def scan(self, index: str) -> walk.Scan:
-        """Return the differences between the files and an index, without files into which the harness prints."""
+        """Return the differences between the files and an index. Files into which the harness prints are left out."""
         found = walk.scan(self.view, index)
         return found.without({os.fsencode(path) for path in self.notes.printed}) if self.notes.printed else found
 
     def modes(self, index: str) -> dict[bytes, str]:
-        """Return the file modes in an index by path, as git prints them."""
+        """Return, by path, the file modes in an index, in the form that git prints."""
         found = stored_entries(index, id_bytes=self.id_bytes())
         if found is None:
             return {entry.path: entry.mode for entry in walk.entries(self.listed(index, "-s"))}
         return {entry.path: f"{entry.mode:06o}" for entry in found}
 
     def kind(self, path: bytes) -> str:
-        """Return the kind of a work tree path: file, folder, other or nothing."""
+        """Return the kind of entry at a path in the work tree: file, folder, other or nothing."""
         return walk.kind_at(os.fsencode(self.git.top()), path)
 
     def files_among(self, paths: Iterable[bytes]) -> list[bytes]:
@@ -199,7 +199,9 @@ class Operation:
             without_left_locks(self.git, lambda: self.view.call("update-ref", "--no-deref", ref, commit, *old))
 
     def own_copy(self, name: str) -> str:
-        """Copy the repository's index, without a split, and return the copy's path; an empty index if there is none."""
+        """Copy the repository's index into one file and return the copy's path. If there is no index, the copy is an
+        empty index.
+        """
         if self.room.copy_of_index(name) is None:
             self.view.call("read-tree", "--empty", index=self.room.path(name))
         elif self.room.shared_parts():
@@ -207,7 +209,7 @@ class Operation:
         return self.room.path(name)
 
     def copy(self, index: str, name: str) -> str:
-        """Copy a temporary index for changes, and return the copy's path."""
+        """Copy a temporary index so that the copy can be changed; return the copy's path."""
         copy_index(index, self.room.path(name))
         return self.room.path(name)
 
@@ -227,13 +229,15 @@ class Operation:
         self.view.call("update-index", "-q", "--refresh", index=index, check=False)
 
     def full_index(self, snapshot: Snapshot) -> str:
-        """Return an index of the snapshot's tree: the stored index, else a new index that makes git read every file."""
+        """Return an index of the snapshot's tree: the stored index, or else a new index that makes git read every
+        file.
+        """
         warm = self.kept_index(snapshot.index_full, self.notes.young_full)
         return warm or self.cold_index(snapshot.commit, self.notes.away_by_path())
 
     def kept_index(self, digest: str, racy: Mapping[str, str] | None) -> str | None:
-        """Return a stored index in which no flag hides a file and no recent entry is trusted; ``None`` if there is
-        none.
+        """Return a stored index; ``None`` if there is none. No flag in it hides a file, and no recent entry is
+        trusted.
         """
         warm = None if racy is None else self.room.kept(digest, "warm")
         if warm and racy:
@@ -256,7 +260,9 @@ class Operation:
             walk.set_flags(self.view, index, {path: flags[path] for path in flags if path in there}, on=True)
 
     def storable(self, paths: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return the paths that can be stored in an index, and the others: pipes, sockets, devices, removed files."""
+        """Return the paths that can be stored in an index, and the paths that cannot: pipes, sockets, devices, removed
+        files.
+        """
         good = [path for path in paths if self.kind(path) in ("file", "folder")]
         return good, sorted({*paths} - {*good})
 
@@ -281,7 +287,7 @@ class Operation:
 def in_operation(
     git: Git, room: OperationLock, head: Head | Snapshot, notes: Notes, *, raw: bool
 ) -> Iterator[Operation]:
-    """Open an operation whose view has this HEAD and the notes' ignore rules.
+    """Open an operation whose git view has this HEAD and the notes' ignore rules.
 
     ``raw`` converts no bytes; otherwise the attributes of the work tree and of the notes apply.
     """
@@ -307,13 +313,15 @@ def refuse_operation(git: Git) -> None:
 
 
 def refuse_elsewhere(git: Git, branch: str) -> None:
-    """Raise ``UnsafeTree`` if another work tree has the branch checked out, because its files would no longer match."""
+    """Raise ``UnsafeTree`` if another work tree has the branch checked out, because that work tree would no longer
+    match.
+    """
     if branch in branches_elsewhere(git.repository):
         raise UnsafeTree(f"{branch} is also checked out in another work tree", hint="git worktree list")
 
 
 def notes_now(git: Git) -> Notes:
-    """Return notes with the current ignore rules, attributes and settings from outside the work tree."""
+    """Return notes of the ignore rules, attributes and settings that now apply from outside the work tree."""
     found = values(git.repository)
     name, address = found.get("user.name"), found.get("user.email")
     return Notes(
@@ -328,7 +336,9 @@ def notes_now(git: Git) -> Notes:
 
 
 def user_file_path(setting: str | None, name: str) -> str:
-    """Return the path of the user's ``ignore`` or ``attributes`` file, from the setting or the default."""
+    """Return the path of the user's ``ignore`` or ``attributes`` file: the path in the git settings, or else the
+    default path.
+    """
     if setting:
         return os.path.expanduser(setting)
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
@@ -336,7 +346,7 @@ def user_file_path(setting: str | None, name: str) -> str:
 
 
 def load_notes(git: Git, snapshot: Snapshot) -> Notes:
-    """Return the notes of a snapshot. Raise ``UnsafeTree`` if its objects were deleted."""
+    """Return the notes of a snapshot. Raise ``UnsafeTree`` if the snapshot's objects were deleted."""
     with git.objects() as objects:
         beside = objects.named(f"{snapshot.commit}^{2 if snapshot.head else 1}")
         found = objects.read(beside) if beside else None
@@ -347,12 +357,14 @@ def load_notes(git: Git, snapshot: Snapshot) -> Notes:
 
 
 def branch_tip(git: Git, branch: str, now: Head) -> str | None:
-    """Return the commit of a branch, or of HEAD if ``branch`` is checked out or "detached"."""
+    """Return the commit of a branch. If ``branch`` is checked out or "detached", return the commit of HEAD."""
     return now.commit if branch in (DETACHED, now.branch) else git.commit_of(branch)
 
 
 def without_left_locks(git: Git, change: Callable[[], object]) -> None:
-    """Change refs by calling ``change``; if an abandoned lock blocks the call, remove the lock and call once more."""
+    """Call ``change`` to change refs. If an abandoned lock blocks the call, remove the lock and call ``change`` once
+    more.
+    """
     try:
         change()
     except GitFailed as error:
@@ -366,9 +378,10 @@ def without_left_locks(git: Git, change: Callable[[], object]) -> None:
 def move_head(
     git: Git, room: OperationLock, *, branch: str, commit: str | None, expected: str | None, now: Head
 ) -> None:
-    """Point HEAD to the branch and the branch to the commit, if the branch is still at ``expected``; change no file.
+    """Point HEAD to the branch and the branch to the commit, if the branch is still at ``expected``. No file is
+    changed.
 
-    Raise ``GitFailed`` if the branch has moved. Can be repeated.
+    Raise ``GitFailed`` if the branch has moved. The call can be repeated.
     """
     at_branch = branch != DETACHED
     with room.locking("HEAD", "packed-refs", *([branch] if at_branch else [])):

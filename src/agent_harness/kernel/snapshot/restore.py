@@ -52,7 +52,7 @@ BEFORE = "Rescued before going back to "
 
 
 class Aside:
-    """One folder for rescued files, in which nothing is ever replaced."""
+    """Folder for rescued files. Nothing in the folder is ever replaced."""
 
     def __init__(self, git: Git, folder: str | os.PathLike[str]) -> None:
         self._top = os.fsencode(git.top())
@@ -61,11 +61,11 @@ class Aside:
 
     @property
     def moved(self) -> list[bytes]:
-        """Names of the moved files, oldest first."""
+        """Names of the files that were moved to the folder for rescued files, oldest first."""
         return [name for name, _, _ in self._moves]
 
     def move(self, path: bytes) -> None:
-        """Move a work tree path to the folder for rescued files."""
+        """Move an entry of the work tree to the folder for rescued files."""
         self.move_file(os.path.join(self._top, path), path)
 
     def move_file(self, source: bytes, name: bytes) -> None:
@@ -75,7 +75,7 @@ class Aside:
         self._moves.append((name, source, target))
 
     def put_back(self) -> None:
-        """Undo every move whose original path is still free."""
+        """Undo every move whose original path is still free, so that these files are back in place."""
         for move in reversed(list(self._moves)):
             _, source, target = move
             if not os.path.lexists(source) and os.path.isdir(os.path.dirname(source)):
@@ -83,7 +83,7 @@ class Aside:
                 self._moves.remove(move)
 
     def clear_way(self, wanted: Iterable[bytes], held: Iterable[bytes]) -> None:
-        """Move everything that blocks files at ``wanted``, except files that a commit contains."""
+        """Move everything that blocks files at the paths ``wanted``, except files that a commit contains."""
         ordered = sorted(held)
         known = set(ordered)
         free = set[bytes]()
@@ -102,7 +102,7 @@ class Aside:
                 self.move(path)
 
     def _empty(self, folder: bytes, ordered: Sequence[bytes], known: set[bytes]) -> None:
-        """Move everything out of a folder that no commit contains."""
+        """Move the content of a folder that no commit contains to the folder for rescued files."""
         for entry in sorted(os.scandir(os.path.join(self._top, folder)), key=lambda entry: entry.name):
             path = folder + b"/" + entry.name
             if path in known:
@@ -127,12 +127,12 @@ class Aside:
 
 
 class _Changed(Exception):
-    """Raised if something changed during the restore. Nothing was lost, and all steps start again."""
+    """Error: something changed during the restore. Nothing was lost, and all steps start again."""
 
 
 @dataclass(slots=True)
 class _Plan:
-    """Differences from the snapshot, grouped by their treatment."""
+    """Differences from the snapshot, grouped by how they are handled."""
 
     add: list[bytes] = field(default_factory=list)  # goes into the rescue commit
     remove: list[bytes] = field(default_factory=list)  # is missing, or cannot go there
@@ -142,7 +142,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """Checked-out commits at the start of the restore."""
+    """Commits that are checked out when the restore starts."""
 
     head: Head
     tip: str | None  # the present commit of the snapshot's branch
@@ -150,7 +150,7 @@ class _Now:
 
     @property
     def commits(self) -> list[str]:
-        """Checked-out commits, which must stay reachable."""
+        """Checked-out commits, which must stay reachable from a ref."""
         return list(dict.fromkeys(sha for sha in (self.head.commit, self.tip) if sha))
 
 
@@ -165,7 +165,7 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """State shared by all steps of a restore."""
+    """State that all steps of a restore share."""
 
     operation: Operation
     snapshot: Snapshot
@@ -186,11 +186,11 @@ def restore(
     rescue_max_bytes: int = RESCUE_MAX_BYTES,
     set_aside_operation: bool = False,
 ) -> Rescue:
-    """Restore the files, index, branch and HEAD of a snapshot, after rescuing the current state.
+    """Restore the files, index, branch and HEAD of a snapshot, after saving the current state as a rescue.
 
     The rescue commit is stored under ``rescue_ref``, with a number appended if the ref exists. Files larger than
-    ``rescue_max_bytes`` are not committed. Files ignored at the snapshot, and the harness's own files (``exclude``),
-    are never touched. Can be repeated after a crash.
+    ``rescue_max_bytes`` are not committed. Files that were ignored when the snapshot was taken, and the harness's own
+    files (``exclude``), are never touched. The call can be repeated after a crash.
 
     Raise ``UnsafeTree`` and leave the work tree unchanged in these cases: the snapshot was deleted, another work tree
     has the branch checked out, files keep changing, or a git operation is unfinished. With ``set_aside_operation``, the
@@ -270,7 +270,7 @@ def _scan(way: _Way, index: str) -> walk.Scan:
 
 
 def _open(folder: bytes) -> bool:
-    """Add all owner permissions to a folder of this user; return True if that changed anything."""
+    """Add all owner permissions to a folder of this user; return True if this changed the permissions."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o700 == 0o700:
         return False
@@ -279,7 +279,7 @@ def _open(folder: bytes) -> bool:
 
 
 def _fits(way: _Way, path: bytes) -> bool:
-    """Return True if a commit can hold the file at this path."""
+    """Return True if the file at this path can be stored in a commit."""
     full = way.operation.git.file(path)
     try:
         found = os.lstat(full)
@@ -291,7 +291,9 @@ def _fits(way: _Way, path: bytes) -> bool:
 
 
 def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
-    """Commit the current state, store the commit under a rescue ref and return it; ``None`` if nothing differs."""
+    """Commit the current state, store the commit under a rescue ref and return the commit; ``None`` if nothing
+    differs.
+    """
     if not plan.add and not plan.remove and set(now.commits) <= {now.base}:
         return None
     operation, done = way.operation, way.done
@@ -311,7 +313,9 @@ def _rescue(way: _Way, index: str, plan: _Plan, now: _Now) -> str | None:
 
 
 def _clear_way(way: _Way, plan: _Plan) -> None:
-    """Move git's files of an unfinished operation, and everything that blocks the snapshot's files."""
+    """Move the files of an unfinished git operation, and everything that blocks the snapshot's files, to the rescued
+    files.
+    """
     above = {parent for path in (*plan.add, *plan.remove) for parent in walk.parents(path)}
     for folder in (b"", *sorted(above)):  # opened, since something will be written or removed in them
         if way.operation.kind(folder) == "folder":
@@ -336,7 +340,7 @@ def _write_files(way: _Way, index: str, made: str) -> None:
 
 
 def _make_empty_folders(operation: Operation) -> None:
-    """Create the folders that were empty at the snapshot, unless their path is in use."""
+    """Create the folders that were empty when the snapshot was taken, unless their path is in use."""
     top = os.fsencode(operation.git.top())
     for path in map(os.fsencode, operation.notes.empty):
         if kind_at(top, path) == "nothing" and not walk.Links(top).above(path):
@@ -345,8 +349,8 @@ def _make_empty_folders(operation: Operation) -> None:
 
 
 def _set_modes(operation: Operation, index: str) -> None:
-    """Restore file permissions that git does not store. Snapshots of earlier versions contain only a few
-    permissions.
+    """Restore the file permissions that git does not store. Snapshots of earlier versions contain only a few of
+    them.
     """
     kept, usual = operation.notes.modes, operation.notes.usual_modes
     for path, git_mode in operation.modes(index).items() if usual else ():
@@ -361,7 +365,7 @@ def _set_modes(operation: Operation, index: str) -> None:
 
 
 def _index_as_it_was(way: _Way, full: str) -> str:
-    """Return the snapshot's index: the stored index, else an index made from the staged files and the notes."""
+    """Return the snapshot's index: the stored index, or else an index made from the staged files and the notes."""
     snapshot, operation = way.snapshot, way.operation
     if snapshot.index_exact == snapshot.index_full and not operation.notes.flags:
         return full
@@ -394,7 +398,9 @@ def _texts(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def rescue_base(git: Git, commit: str, subject: str) -> str:
-    """Return the commit that a rollback restored: the snapshot named in the message, else the parent commit."""
+    """Return the commit that a rollback restored: the snapshot named in the rescue's message, else the parent
+    commit.
+    """
     named = subject.removeprefix(BEFORE) if subject.startswith(BEFORE) else ""
     base = git.commit_of(named) if named.isalnum() else None
     return base or git.commit_of(f"{commit}^1") or git.empty_tree()
@@ -426,7 +432,9 @@ def kept_refs(git: Git, *folders: str) -> list[KeptRef]:
 
 
 def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonObject:
-    """Return the changed files and the commits of a rescue as a JSON object; names are safe for a terminal."""
+    """Return the changed files and the commits of a rescue as a JSON object. File names are made safe for a
+    terminal.
+    """
     return {
         "files": [{"status": each.status, "path": walk.shown(os.fsencode(each.path))} for each in changes],
         "commits": [{"commit": each.sha, "subject": walk.shown(os.fsencode(each.subject))} for each in commits],
@@ -434,10 +442,10 @@ def contents(changes: Iterable[PathChange], commits: Iterable[Commit]) -> JsonOb
 
 
 def write_changes(git: Git, commit: str, changes: Mapping[bytes, tuple[TreeEntry, TreeEntry]]) -> list[str]:
-    """Write the content of the changed files from the commit to the work tree; return the file names, safe for a
+    """Write the content of the commit's changed files to the work tree. Return the file names, made safe for a
     terminal.
 
-    The caller has saved the current files. HEAD, branches and the index stay unchanged.
+    The caller must have saved the current files. HEAD, branches and the index stay unchanged.
     """
     with git.room() as room, IsolatedView(git.repository, head=commit, raw=True) as view:
         index = room.path("rescue")

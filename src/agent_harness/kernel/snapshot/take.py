@@ -1,10 +1,10 @@
-"""Taking a snapshot of the work tree. Source: ``tasklist.md`` 11.2.
+"""Creation of a snapshot of the work tree. Source: ``tasklist.md`` 11.2.
 
 One ``git status`` call finds everything that a snapshot needs. If the work tree is clean, the snapshot uses the tree of
 HEAD, and only two small commits and a ref are made.
 
 Line endings, encodings, keywords and filters (such as Git LFS) make an index object differ from the file's bytes,
-although git calls the file unchanged. A snapshot keeps the bytes, so such files are read unconverted.
+although git calls the file unchanged. A snapshot keeps the bytes, so such files are read without conversion.
 """
 
 import os
@@ -34,9 +34,9 @@ TRUE = ("true", "input", "1", "yes", "on")
 
 
 def converted(operation: Operation, index: str, listing: bytes, found: walk.Scan) -> list[bytes]:
-    """Return the unchanged paths of a scan whose bytes may differ from their git object.
+    """Return those unchanged paths of a scan whose bytes may differ from their git object.
 
-    ``listing`` describes the index. Costs nothing if neither attributes nor settings ask for a conversion.
+    ``listing`` describes the index. This is fast if neither attributes nor settings ask for a conversion.
     """
     everywhere = operation.notes.settings.get("core.autocrlf", "false").lower() in TRUE
     if not everywhere and not _has_attributes(operation, listing, found):
@@ -89,11 +89,11 @@ def _size(path: bytes) -> int:
 
 
 def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") -> Snapshot:
-    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, this costs one ``git status``
-    call.
+    """Take a snapshot of the work tree and store it under a new ref. If nothing changed, the only cost is one ``git
+    status`` call.
 
-    ``exclude`` are patterns of the harness's own files, relative to the root of ``git``, which are left out. Raise
-    ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
+    ``exclude`` contains patterns of the harness's own files, relative to the root of ``git``; these files are left out.
+    Raise ``UnsafeTree`` if a git operation is unfinished, a path is in conflict, or the ref exists.
     """
     refuse_operation(git)
     with git.room() as room:
@@ -125,7 +125,7 @@ def take(git: Git, ref: str, *, exclude: Sequence[str] = (), message: str = "") 
 
 
 def _without_flags(operation: Operation, exact: str, listing: bytes) -> str:
-    """Return an index without flags that hide changes of existing files; the flags are stored in the notes."""
+    """Return an index without flags that hide changes of existing files. The removed flags are stored in the notes."""
     flags = walk.flagged(listing)
     if not flags:
         return exact
@@ -169,7 +169,7 @@ def _empty_folders(top: str, closed: Set[bytes]) -> list[str]:
 def _with_everything(
     operation: Operation, plain: str, listing: bytes, found: walk.Scan, excluded: Callable[[bytes], bool]
 ) -> str:
-    """Return an index with the current state of every file, without the harness's own files."""
+    """Return an index that contains the current state of every file, except the harness's own files."""
     shaped = [path for path in converted(operation, plain, listing, found) if not excluded(path)]
     add, gone = operation.storable([path for path in (*found.changed, *found.untracked) if not excluded(path)])
     ours = [record[2:] for record in walk.split(listing) if excluded(record[2:])]
@@ -182,8 +182,8 @@ def _with_everything(
 
 
 def _note_racy(operation: Operation, plain: str, full: str) -> None:
-    """Record in the notes the index entries that are too recent to be trusted, except for files that the user left
-    out.
+    """Record in the notes the index entries that are too recent to be trusted. Files that the user left out are not
+    recorded.
     """
     second = second_now(operation.room.folder)
     found = {index: racy(index, second, id_bytes=operation.id_bytes()) for index in {plain, full}}
@@ -200,7 +200,9 @@ def _note_racy(operation: Operation, plain: str, full: str) -> None:
 
 
 def _note_modes(operation: Operation, full: str) -> None:
-    """Record in the notes the permissions of every file, of which git stores one bit. Costs one ``lstat`` per file."""
+    """Record in the notes the permissions of every file, because git stores only one bit. This needs one ``lstat`` per
+    file.
+    """
     modes: dict[str, dict[bytes, int]] = {"100644": {}, "100755": {}}
     for path, git_mode in operation.modes(full).items():
         with suppress(OSError):

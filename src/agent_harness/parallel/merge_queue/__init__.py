@@ -1,4 +1,4 @@
-"""Merge queue: proven work is merged as git objects, verified in batches, moved to the branch and pushed."""
+"""Merge queue: combines proven work as git objects, verifies the result in batches, moves the branch, and pushes."""
 
 from agent_harness.kernel.git.joining import Merged, merged
 from agent_harness.parallel.merge_queue.objects import (

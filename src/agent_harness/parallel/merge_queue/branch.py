@@ -1,4 +1,4 @@
-"""Target branch of a run, and files of the user that block a move of the branch. SC-36."""
+"""Target branch of a run, and the user's files that block a move of the branch. SC-36."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ AGAIN_SECONDS = 60.0
 
 
 class TargetBranch:
-    """Branch that only one process moves; a blocked move is retried after a minute."""
+    """Branch that only one process moves. If a move is blocked, it is retried after a minute."""
 
     def __init__(self, git: Git, name: str, say: Callable[[str], None]) -> None:
         self.name = name
@@ -23,12 +23,12 @@ class TargetBranch:
 
     @property
     def waits(self) -> bool:
-        """True if it is too early to retry a blocked move."""
+        """True until a blocked move of the branch may be retried."""
         return time.monotonic() < self._again_at
 
     @property
     def tip(self) -> str:
-        """Commit of the branch; empty if the branch does not exist."""
+        """Id of the commit that the branch points to; empty if the branch does not exist."""
         return self._git.commit_of(self.name) or ""
 
     def holds(self, commit: str) -> bool:
@@ -37,10 +37,10 @@ class TargetBranch:
         return bool(tip) and self._git.ancestor(commit, tip)
 
     def bring(self, old: str, new: str) -> bool:
-        """Move the branch, and a work tree that has it checked out, from ``old`` to ``new`` unless it contains ``new``.
+        """Move the branch from ``old`` to ``new``, together with a work tree that has the branch checked out.
 
-        Return False if the user's files block the move, which is reported once. Raise ``UnsafeTree`` if the branch was
-        moved elsewhere.
+        Do nothing if the branch already contains ``new``. If the user's files block the move, report this once and
+        return False. Raise ``UnsafeTree`` if the branch was moved elsewhere.
         """
         try:
             if not self.holds(new):
@@ -58,7 +58,7 @@ class TargetBranch:
         return True
 
     def look_again(self) -> None:
-        """Allow an immediate retry of a blocked move."""
+        """Allow a blocked move of the branch to be retried immediately."""
         self._again_at = 0.0
 
     def _free(self) -> None:

@@ -1,7 +1,7 @@
-"""Refs that keep proven work until it is no longer needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
+"""Refs that keep proven work as long as the work is needed: ``refs/harness/work/PROJECT/ITEM/FENCE``.
 
-A candidate is needed while it waits in the queue, is being merged, or is to be fixed. Once its item is merged, its refs
-are deleted. A candidate without an owner becomes a rescue, which the user may prune. SC-14, SC-29.
+A candidate is needed while it waits in the queue, is being merged, or must be fixed. When its item is merged, its refs
+are deleted. A candidate that no job owns becomes a rescue, which the user may prune. SC-14, SC-29.
 """
 
 import os
@@ -15,7 +15,7 @@ from agent_harness.parallel.plan import LANDED, OPEN, WORKING, ItemProgress, Run
 
 
 def set_aside(git: Git, job: str, commit: str) -> str:
-    """Keep a candidate without an owner as a rescue; return the rescue ref."""
+    """Keep a candidate as a rescue if no job owns the candidate; return the rescue ref."""
     return workspaces.kept_as(git, f"{workspaces.RESCUE_REFS}/{job.split('/')[1]}", commit)
 
 
@@ -40,9 +40,9 @@ def taken_over(
 ) -> list[str]:
     """Rename the old candidate refs of these jobs (``RUN/NAME/FENCE``) to names with this project's id.
 
-    ``proven`` contains the commits of each job and of its predecessors. ``needed`` contains the commits with which a
-    run continues. Another project may have overwritten an old ref, so only the commit shows the owner. Refs with other
-    commits stay; return those that have the names of these items.
+    ``proven`` contains the commits of each job and of the item's earlier jobs. ``needed`` contains the commits that a
+    run needs in order to continue. Another project may have overwritten an old ref, so only the commit shows the owner.
+    Refs to other commits stay. Return those of them that have the names of these items.
     """
     old = old_names(git)
     for job, commits in proven.items():
@@ -59,8 +59,9 @@ def taken_over(
 
 
 def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
-    """Delete candidate refs that the plan no longer needs; return new rescues for commits that are on no branch.
-    SC-14.
+    """Delete candidate refs that the plan no longer needs. If a commit is on no branch, keep it as a rescue.
+
+    Return the new rescues. SC-14.
     """
     held = [each for each in plan.works.values() if each.job]
     names = {each.job.split("/")[1] for each in held}
@@ -76,7 +77,9 @@ def tidied(git: Git, refs: ProjectRefs, plan: RunPlan) -> list[str]:
 
 
 def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[str]:
-    """Create and return rescues for the candidates whose commits are neither in ``kept`` nor in a rescue."""
+    """Create a rescue for each candidate whose commit is neither in ``kept`` nor in a rescue; return the new
+    rescues.
+    """
     rescued = {*git.refs_below(f"{workspaces.RESCUE_REFS}/").values(), *kept}
     found: list[str] = []
     for ref, commit in refs.items():
@@ -86,7 +89,7 @@ def nobodys(git: Git, refs: Mapping[str, str], kept: Collection[str]) -> list[st
 
 
 def name_of(ref: str) -> str:
-    """Return the item name in a candidate ref: its last component but one."""
+    """Return the item name in a candidate ref. The name is the second to last component of the ref."""
     return ref.split("/")[-2]
 
 

@@ -1,4 +1,6 @@
-"""Record of which paths items changed and which items conflicted, used to select items that run concurrently. SC-7."""
+"""Record of the paths that each item changed and of the items that conflicted. The record helps to select concurrent
+items. SC-7.
+"""
 
 import os
 import time
@@ -16,7 +18,7 @@ SAVE_SECONDS = 10.0
 
 
 class Lessons:
-    """File overlaps and conflicts that a run has learned, added to those stored in ``folder``.
+    """File overlaps and conflicts that a run has learned, together with those stored in ``folder``.
 
     ``common`` files, which every item changes, are ignored.
     """
@@ -29,7 +31,9 @@ class Lessons:
         self._save_at = 0.0  # of the monotonic clock
 
     def changed(self, item: str, base: str, tips: Sequence[str]) -> None:
-        """Record the paths that an attempt changed between ``base`` and the first existing commit in ``tips``."""
+        """Record the paths that an attempt changed between ``base`` and the first of the commits ``tips`` that
+        exists.
+        """
         if tip := next((sha for each in tips if (sha := self._git.commit_of(each))), None):
             paths = map(shown, self._git.differences(base, tip))
             self.overlap.learn(item, (each for each in paths if each not in self._common))
@@ -37,7 +41,7 @@ class Lessons:
                 self.save()
 
     def save(self) -> None:
-        """Write what was learned to its file. Errors are ignored, because the data only saves time."""
+        """Write the learned overlaps and conflicts to a file. Errors are ignored, because this data only saves time."""
         self._save_at = time.monotonic() + SAVE_SECONDS
         with suppress(HarnessError, OSError):
             files.write_json(self._path, self.overlap.as_record(), follow=False)

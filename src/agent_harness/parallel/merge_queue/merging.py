@@ -23,16 +23,16 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.supervision.interruption import Stop
 
 BRANCH_GONE = "branch_gone"
-"""Reason of a run that is blocked because its branch was deleted. The next run checks the branch again."""
+"""Reason recorded for a run that is blocked because its branch was deleted. The next run checks the branch again."""
 BASE = "base"
-"""Name of a run of checks on the head that a batch will be merged to."""
+"""Name of the run of checks on the head to which a batch will be merged."""
 AUDITS = 2
-"""Number of final proofs whose failing items are reopened. After the next failure the user is asked."""
+"""Maximum number of final proofs after which failing items are reopened. After one more failure, the user is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
-    """Run of checks on a commit of a batch, or on a head."""
+    """One run of checks on a commit of a batch, or on a head."""
 
     name: str
     commit: str
@@ -42,7 +42,7 @@ class CheckRun:
 
 
 class MergeQueue:
-    """Merge queue for the ready items of the run in ``folder``; ``job`` starts a run of checks if a slot is free."""
+    """Merge queue for the proven items of the run in ``folder``. ``job`` starts a run of checks if a slot is free."""
 
     def __init__(
         self,
@@ -85,24 +85,26 @@ class MergeQueue:
 
     @property
     def apart(self) -> frozenset[str]:
-        """Items that conflict with the batches that will be merged before them."""
+        """Items that conflict with a batch that will be merged before them."""
         known = self._plan.under_way
         return self._apart[1] if known and self._apart[0] == known[-1].tip else frozenset()
 
     @property
     def held_up(self) -> frozenset[str]:
-        """Items that cannot be merged because of the user's files, until the next retry."""
+        """Items whose merge is blocked by the user's files until the next retry."""
         if time.monotonic() >= self._held_until:
             self._held_up.clear()
         return frozenset(self._held_up)
 
     @property
     def in_the_way(self) -> InTheWay | None:
-        """Error that names the user's files which block a merge, with a remedy; None if nothing is blocked."""
+        """Error that names the user's files that block a merge, and a remedy; None if no merge is blocked."""
         return next(iter(self._held_up.values()), None) or self.branch.in_the_way
 
     def try_last(self) -> bool:
-        """Retry a blocked merge once when nothing else is left to do. Return False if this was already done."""
+        """Retry a blocked merge once when there is nothing else to do. Return False if the merge was already
+        retried.
+        """
         if self._tried_last or not (self._held_up or self.branch.in_the_way):
             return False
         self._tried_last, self._held_until = True, 0.0
@@ -112,7 +114,7 @@ class MergeQueue:
     # ---- candidates
 
     def combine(self, items: Sequence[str]) -> bool:
-        """Combine candidates on the head into a batch. Return True if the plan has changed."""
+        """Combine candidates into a batch on top of the head. Return True if the plan has changed."""
         head = self.branch.tip
         if not head:
             self._ledger.note("blocked", reason=BRANCH_GONE)
@@ -144,7 +146,7 @@ class MergeQueue:
         return True
 
     def _may_break(self, head: str, commit: str, members: Sequence[str]) -> bool:
-        """Return True if a merged item has a check that was not yet run together with this change."""
+        """Return True if a merged item has a check that was not yet run on files that include this change."""
         if not self._port.checks_rejected:
             return False
         return any(each["name"] not in members for each in self._port.checks(head, commit, members))
@@ -161,7 +163,9 @@ class MergeQueue:
         return True
 
     def _combined(self, items: Sequence[str], head: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """Return the members, their commits stacked on the head, and the conflicting files of each other item."""
+        """Return the batch members, their commits stacked on the head, and the conflicting files of each item that was
+        left out.
+        """
         members: list[str] = []
         commits: list[str] = []
         apart: dict[str, list[str]] = {}
@@ -193,7 +197,9 @@ class MergeQueue:
         self._ledger.note("batched", members=members, commits=commits, base=base, vouched=vouched, tip=tip)
 
     def _not_ours(self, items: Sequence[str]) -> list[str]:
-        """Return the items that the project no longer assigns to this run, because someone has taken them away."""
+        """Return the items that the project no longer assigns to this run, for example because the user took them
+        away.
+        """
         return [item for item in items if not self._port.holds(self._plan.work(item).job, item)]
 
     def _result(self, item: str) -> JsonObject:
@@ -202,8 +208,8 @@ class MergeQueue:
     # ---- checks
 
     def check(self, number: int, trial: Trial) -> bool:
-        """Start the checks of a batch's prefix. Return True if there are no checks, so that the prefix counts as
-        verified.
+        """Start the checks of the batch's first members. Return True if there are no checks, so that these members
+        count as verified.
         """
         batches = self._plan.under_way
         at = next(at for at, each in enumerate(batches) if each.id == number)
@@ -222,7 +228,8 @@ class MergeQueue:
         return False
 
     def _unseen(self, base: str, members: Sequence[str]) -> set[str]:
-        """Return the items merged since the members' attempts began, and the items that the members broke before.
+        """Return the items that were merged after the members' attempts began, and the items that the members broke
+        before.
 
         A member that breaks one of these items is rejected.
         """
@@ -235,7 +242,7 @@ class MergeQueue:
         return {str(name) for fix in mends for name in fix.get("failing") or ()}
 
     def check_head(self, head: str) -> bool:
-        """Start the checks of an untrusted head, or of the merged work on top of the remote's head.
+        """Start the checks of an untrusted head, or of merged work that was rebased onto the remote's head.
 
         Return True if no check is needed.
         """
@@ -255,7 +262,7 @@ class MergeQueue:
         return False
 
     def checked(self, run: CheckRun, found: JsonObject) -> None:
-        """Process the result of a run of checks."""
+        """Process the result of a run of checks that has ended."""
         said = found.get("status")
         result = str(said) if said in (GREEN, RED) else BROKEN
         failing = [str(each) for each in found.get("failing") or []]
@@ -291,7 +298,7 @@ class MergeQueue:
         self._ledger.note("blocked", reason=reason, head=head, failing=[*failing])
 
     def _audit(self, head: str, result: str, failing: list[str]) -> None:
-        """Process the result of the final proof: search for the merge that broke the failing items."""
+        """Process the result of the final proof. If items fail, start the search for the merge that broke them."""
         if self._hunt and (trial := self._hunt.next_trial()):
             self._hunt = self._hunt.after(trial, result, tuple(failing))
             self._ledger.note("sought", commit=head, result=result, failing=failing)
@@ -313,7 +320,9 @@ class MergeQueue:
             self._ledger.note("head_trusted", head=head, audit=True)
 
     def _go_on_hunting(self) -> None:
-        """Continue the bisection over the merged items; reopen the breaking item, or else the failing items."""
+        """Continue the bisection over the merged items. Reopen the item that broke others, or else the failing
+        items.
+        """
         hunt = self._hunt
         assert hunt is not None
         if hunt.failing_change is None and hunt.next_trial():
@@ -334,10 +343,11 @@ class MergeQueue:
     # ---- rejection
 
     def reject(self, item: str) -> bool:
-        """Reject the failing change after the head has passed the failing checks. Return True if the plan has changed.
+        """Reject the batch's failing change after the failing checks have passed on the head. Return True if the plan
+        has changed.
 
-        A check that also fails on the head blames no member; the breaking item is searched for at the end of the run.
-        An item that was rejected for breaking such a check is rejected again.
+        If a check also fails on the head, no member is blamed. The item that broke the check is searched for at the end
+        of the run. An item that was rejected earlier because it broke this check is rejected again.
         """
         batch = self._plan.batch
         assert batch is not None
@@ -366,7 +376,7 @@ class MergeQueue:
         self._ledger.note("released", singly=False)
 
     def note_rejected(self, item: str, fix: JsonObject) -> None:
-        """Reject a candidate; ``fix`` describes what its next attempt has to repair."""
+        """Reject a candidate. ``fix`` describes what the next attempt at the item has to fix."""
         self._ledger.note("bounced", item=item, mend=fix)
         self.lessons.overlap.note_rejected(item, fix.get("met") or ())
         work = self._plan.work(item)
@@ -378,7 +388,7 @@ class MergeQueue:
         )
 
     def begun_on(self, work: plan.ItemProgress, item: OpenItem, base: str) -> tuple[str, JsonObject | None]:
-        """Return the base commit of an attempt, and the description of what it has to fix, if anything.
+        """Return the base commit of an attempt, and the description of the problem that the attempt has to fix, if any.
 
         If merged work has to be fixed, the base is the head without this work, and the attempt's files contain the
         work.
@@ -394,7 +404,9 @@ class MergeQueue:
         return base, self.seeded(work, item, base) if work.fix and not work.own else None
 
     def seeded(self, work: plan.ItemProgress, item: OpenItem, base: str) -> JsonObject:
-        """Return the description of a fix with its start tree: the rejected work merged into the head."""
+        """Return the description of a fix, including its start tree. The start tree is the rejected work merged into
+        the head.
+        """
         found = self._port.merged(base, work.proven_on, work.commit, item.id, proven=False)
         seed = self._git.commit_tree(found.tree, [base], f"Work on {item.name}, to be fixed")
         self._git.update_ref(self._refs.fix(item.name), seed)
@@ -404,8 +416,8 @@ class MergeQueue:
     # ---- landed
 
     def land(self, most: int) -> bool:
-        """Move the branch to the batch's first ``most`` members, or complete such a move. Return True if the plan has
-        changed.
+        """Move the branch to the batch's first ``most`` members, or complete an interrupted move. Return True if the
+        plan has changed.
         """
         batch = self._plan.batch
         assert batch is not None
@@ -452,7 +464,7 @@ class MergeQueue:
         return True
 
     def _hold_up(self, batch: plan.LandingBatch) -> None:
-        """Hold back the members that are blocked by the user's files; the other members are merged without them."""
+        """Hold back the members that the user's files block. The other members are merged without them."""
         error = self.branch.in_the_way
         assert error is not None
         members = batch.members[: batch.count]
@@ -468,12 +480,12 @@ class MergeQueue:
 
     @property
     def is_pushing(self) -> bool:
-        """True while a push is running. Nothing is merged meanwhile, but agents continue."""
+        """True while a push is running. During the push nothing is merged, but agents continue."""
         return self._pusher.is_pushing
 
     def push(self) -> bool:
-        """Push the merged commits. If this is impossible, nothing is merged on top of them, but agents continue.
-        SC-39.
+        """Push the merged commits. If the push is impossible, nothing more is merged on top of them, but agents
+        continue. SC-39.
         """
         with self._stop.held():
             return self._pusher.push()

@@ -1,7 +1,7 @@
 """Combination of candidates on a head as git objects, and the move of the branch to the verified commit.
 
-Combining changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites files
-of the user, and each of its steps can be repeated by the next process. SC-30, SC-36, SC-37.
+The combination changes no index, work tree or merge state, and returns conflicts as a result. A move never overwrites
+the user's files. If the process is killed, the next process can repeat each step. SC-30, SC-36, SC-37.
 """
 
 import os
@@ -20,7 +20,7 @@ from agent_harness.kernel.git.status import shown
 OLDEST_GIT = (2, 38)
 """Oldest git version that can merge without a work tree."""
 ITEM_TRAILER = "Harness-Item"
-"""Commit trailer with the item's id, in the one commit that merges the item's work to the branch."""
+"""Commit trailer that contains an item's id. It is in the one commit that merges the item's work to the branch."""
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
@@ -33,17 +33,17 @@ class Candidate:
 
 
 class InTheWay(UnsafeTree):
-    """Error: the user's files block a merge. Nothing was changed."""
+    """Error: files of the user block a merge. The merge has changed nothing."""
 
     code = "in_the_way"
     paths: frozenset[bytes] = frozenset()  # empty: nothing can land
 
 
 def target(git: Git, name: str | None) -> str:
-    """Return the full name of the target branch: the named branch, or the checked-out one.
+    """Return the full name of the target branch: the branch ``named`` by the caller, or else the checked-out branch.
 
-    Raise ``UnsafeTree`` if there is none, or if another work tree has it checked out. Raise ``ToolMissing`` if git
-    cannot combine commits as objects.
+    Raise ``UnsafeTree`` if there is no such branch, or if another work tree has it checked out. Raise ``ToolMissing``
+    if git cannot combine commits as objects.
     """
     _refuse_unfit(git)
     here = git.branch()
@@ -77,13 +77,18 @@ def _refuse_unfit(git: Git) -> None:
 
 
 def told_gone(branch: str, commit: str) -> UnsafeTree:
-    """Return the error for a deleted branch; its hint recreates the branch at its last trusted commit."""
+    """Return the error for a deleted target branch. The error's hint is a command that recreates the branch at its last
+    trusted commit.
+    """
     name = branch.removeprefix("refs/heads/")
     return UnsafeTree(f"The branch {name} no longer exists", hint=f"git branch {shlex.quote(name)} {commit[:12]}")
 
 
 def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
-    """Create an item's commit on ``head`` with the candidate's author, and return it; ``head`` if nothing changes."""
+    """Create an item's commit on top of ``head``, with the candidate's author, and return the commit.
+
+    Return ``head`` if the item changes nothing.
+    """
     if tree == git.tree_of(head):
         return head
     shown = git.run("log", "-1", "--no-show-signature", "--format=%an%x00%ae%x00%aI", candidate.commit)
@@ -95,7 +100,7 @@ def put_on(git: Git, head: str, candidate: Candidate, tree: str) -> str:
 
 
 def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) -> str:
-    """Return the commit to move the branch to: the commit of a single item, or one merge of all the commits."""
+    """Return the commit that the branch moves to: the commit of a single item, or one merge commit of several items."""
     last = commits[-1]
     if len(commits) == 1 or last == head:
         return last
@@ -103,16 +108,16 @@ def tip_of(git: Git, head: str, commits: Sequence[str], names: Sequence[str]) ->
 
 
 def marked(git: Git, commit: str, paths: Sequence[str]) -> list[str]:
-    """Return those of the paths whose content still has conflict markers."""
+    """Return the paths whose content still has conflict markers."""
     found = ((path, git.show(commit, path) or b"") for path in paths)
     return [path for path, text in found if all(f"\n{sign.decode()}".encode() in b"\n" + text for sign in MARKERS)]
 
 
 def move(git: Git, branch: str, old: str, new: str) -> None:
-    """Move the branch from ``old`` to ``new``: first the files, if the branch is checked out, then the ref.
+    """Move the branch from ``old`` to ``new``. If the branch is checked out, its files are written before the ref.
 
     Do nothing if the branch is already at ``new``. Raise ``InTheWay`` if the user's files block the move, and
-    ``UnsafeTree`` if the branch is at neither commit. Files and branch are unchanged then.
+    ``UnsafeTree`` if the branch is at neither commit. An error leaves files and branch unchanged.
     """
     tip = git.commit_of(branch)
     if tip == new:
@@ -139,7 +144,7 @@ def move(git: Git, branch: str, old: str, new: str) -> None:
 
 
 def _in_the_way(git: Git, old: str, new: str, error: GitFailed) -> InTheWay:
-    """Return an error with the changed files that have neither their old nor their new content; else with git's
+    """Return an error that lists the files with neither their old nor their new content; if there are none, git's
     message.
     """
     changed = git.differences(old, new)
@@ -167,8 +172,7 @@ def _first(error: GitFailed) -> str:
 def _forgive_half(git: Git, old: str, new: str) -> None:
     """Update the index for files that an interrupted move has already written.
 
-    Otherwise git would take these files for changes by the user. A file with any other content still counts as a
-    change.
+    Otherwise git would take these files for the user's changes. A file with any other content still counts as a change.
     """
     index = git.run("ls-files", "-s", "-z").split(b"\0")
     known = {path: words.split()[1].decode() for words, _, path in (line.partition(b"\t") for line in index) if path}
@@ -185,7 +189,7 @@ def _forgive_half(git: Git, old: str, new: str) -> None:
 
 
 def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
-    """Return those of the files whose state in the work tree, present or absent, is already the wanted one.
+    """Return the files that are already in the wanted state in the work tree: present with the content, or absent.
 
     A symbolic link does not count as a file. One git process reads all files.
     """
@@ -200,7 +204,7 @@ def already_there(git: Git, wanted: Mapping[bytes, TreeEntry]) -> list[bytes]:
 
 
 def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
-    """Return the git object ids of the files' contents; unreadable files are left out."""
+    """Return the git object id of each file's content. Unreadable files are left out."""
     found: dict[bytes, str] = {}
     left = [*paths]
     while left:  # git ends at a file that it cannot read
@@ -212,7 +216,7 @@ def _content_ids(git: Git, paths: Sequence[bytes]) -> dict[bytes, str]:
 
 
 def _as_line(path: bytes) -> bytes:
-    """Return a path quoted as an input line for git."""
+    """Return a path as one line of input for git, quoted where necessary."""
     if b"\n" in path:
         escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
         path = b'"' + escaped + b'"'

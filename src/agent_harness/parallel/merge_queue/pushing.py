@@ -1,4 +1,4 @@
-"""Push of merged commits. If the remote has new commits, the merged work is rebuilt on top of these and verified.
+"""Push of merged commits. If the remote has new commits, the merged work is rebased onto these commits and verified.
 SC-39.
 """
 
@@ -21,11 +21,11 @@ from agent_harness.parallel.merge_queue.refs import ProjectRefs
 from agent_harness.parallel.plan import JoinedHead
 
 JOINS = 3
-"""Maximum number of consecutive times that merged commits are rebuilt on top of new remote commits."""
+"""Maximum number of consecutive times that merged commits are rebased onto new remote commits."""
 
 
 class PushUnderWay:
-    """Push in a separate thread, so that the run continues while a remote is slow."""
+    """Push that runs in a separate thread, so that a slow remote does not block the run."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
         self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was stopped")
@@ -42,7 +42,7 @@ class PushUnderWay:
 
 
 class Pusher:
-    """Pusher for merged commits. The next process can repeat each step."""
+    """Pusher of merged commits. If this process is killed, the next process can repeat each step."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Pusher:
 
     @property
     def is_pushing(self) -> bool:
-        """True until the remote has answered the push."""
+        """True from the start of a push until the remote has answered."""
         return self._under_way is not None and self._under_way.goes_on
 
     def push(self) -> bool:
-        """Do the next step of a push. Return True if the run can continue with another step now."""
+        """Do the next step of a push. Return True if the run can do another step now."""
         known = self._ledger.plan
         if known.joined:
             return self._take_joined(known.joined)
@@ -104,7 +104,9 @@ class Pusher:
         self._say(told)
 
     def _join(self, commit: str, target: PushTarget, said: str) -> None:
-        """Rebuild the merged commits on top of the remote's, as objects. The branch moves only after verification."""
+        """Rebase the merged commits onto the remote's commits, as git objects. The branch moves only after
+        verification.
+        """
         try:
             theirs = target.incoming(self._git, workspaces.free_ref(self._git, self._refs.incoming))
             if self._git.ancestor(theirs, commit) or self._ledger.plan.joins >= JOINS:
@@ -121,7 +123,9 @@ class Pusher:
         self._say(f"The remote has new commits; the merged work is verified on top of them, as {found.tip[:10]}.")
 
     def judge_joined(self, found: JsonObject, result: str, failing: list[str]) -> None:
-        """Process the result of the checks on top of the remote's commits."""
+        """Process the result of the checks that ran on the merged work after it was rebased onto the remote's
+        commits.
+        """
         joined = self._ledger.plan.joined
         assert joined is not None
         if result == GREEN:
@@ -132,8 +136,8 @@ class Pusher:
         self._give_up(joined.before, told)
 
     def _take_joined(self, joined: JoinedHead) -> bool:
-        """Move the branch to the verified commit on top of the remote's. Return False if the user's files block
-        this.
+        """Move the branch to the verified commit that contains the remote's commits. Return False if the user's files
+        block this move.
         """
         try:
             if not self._branch.bring(joined.before, joined.commit):

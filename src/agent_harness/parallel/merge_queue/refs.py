@@ -1,8 +1,8 @@
 """Names of one project's git refs, in a repository that several projects may share.
 
-Item names are equal in every list, and slot names in every run. So each ref contains the id of the project, which is
-created once (``ledger.project_id``). Rescue refs contain no id, because their numbers are unique for all projects
-(``workspaces.kept_as``). SC-14, SC-29, SC-51.
+Two projects can have the same item names, and two runs have the same slot names. So each ref contains the id of its
+project, which is created once (``ledger.project_id``). Rescue refs contain no id, because their numbers are unique in
+the repository (``workspaces.kept_as``). SC-14, SC-29, SC-51.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,19 @@ WORK = "refs/harness/work/"
 
 @dataclass(frozen=True)
 class ProjectRefs:
-    """Git refs of the project with this id; an empty id gives the names that versions up to 1.2.1 used."""
+    """Names of the git refs of the project with this id. An empty id gives the names that versions up to 1.2.1 used."""
 
     project: str
 
     @property
     def work(self) -> str:
-        """Ref prefix of all candidates."""
+        """Ref prefix that all candidate refs have in common."""
         return WORK + self._own
 
     def candidate(self, name: str, fence: int | str) -> str:
-        """Return the ref that keeps an item's proven work until it is merged; ``name`` must be valid in refs."""
+        """Return the ref that keeps an item's proven work until the work is merged. ``name`` must be valid in a ref
+        name.
+        """
         return f"{self.work}{name}/{fence}"
 
     def fix(self, name: str) -> str:
@@ -40,7 +42,7 @@ class ProjectRefs:
 
     @property
     def joined(self) -> str:
-        """Ref that keeps merged commits which were rebuilt on top of the remote's."""
+        """Ref that keeps merged commits after they were rebased onto the remote's commits."""
         return self._of_batch("joined")
 
     @property
@@ -57,9 +59,11 @@ class ProjectRefs:
 
 
 BEFORE = ProjectRefs("")
-"""Ref names without a project id."""
+"""Ref names of versions up to 1.2.1, which contain no project id."""
 
 
 def is_before(ref: str) -> bool:
-    """Return True if the ref is a candidate ref without a project id, whose owner is known only by its commit."""
+    """Return True if the ref is a candidate ref without a project id. Only the commit shows which project owns such a
+    ref.
+    """
     return ref.startswith(WORK) and ref.count("/") == BEFORE.candidate("NAME", 1).count("/")

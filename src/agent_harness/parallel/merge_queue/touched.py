@@ -1,13 +1,13 @@
-"""Changes to the project itself while agents work, each in a separate workspace.
+"""Changes to the project's own folder while agents work in their separate workspaces.
 
-with a sandbox      agents cannot access the project: a change comes from a person, and is only reported
-without a sandbox   an agent can reach the project by its absolute path, so the author is unknown: harmless changes
-                    are reverted, their content is kept, and both are reported
+    with a sandbox      agents cannot access the project: a change comes from a person, and is only reported
+    without a sandbox   an agent can reach the project by its absolute path, so the author is unknown: harmless changes
+                        are reverted, their content is kept, and both are reported
 
-These are reverted: settings and hooks of the repository; its branches, tags and rescues; tracked files that were
-unchanged before; and new files, which are moved aside. A person's own work is only reported: checked-out branches,
-staged changes, HEAD, files that were changed before, and settings outside the repository. The target branch is not
-checked here, because a commit on it is verified before anything is merged on top (SC-38). ``scale.md`` 12,
+The following changes are reverted: settings and hooks of the repository; its branches, tags and rescues; tracked files
+that were unchanged before; and new files, which are moved aside. A person's own work is only reported: checked-out
+branches, staged changes, HEAD, files that were changed before, and settings outside the repository. The target branch
+is not checked here, because a commit on it is verified before anything is merged on top (SC-38). ``scale.md`` 12,
 ``home_touched``.
 """
 
@@ -28,13 +28,13 @@ _FETCHED = ("refs/tags/", "refs/remotes/")
 _REFS = ("refs/heads/", *_FETCHED, "refs/notes/")
 _RESCUES = f"{RESCUE_REFS}/"
 _CHANGED = (" M", " D", " T")
-"""Git status codes of a file that differs from the index while the index equals the commit."""
+"""Git status codes of a file that differs from the index, although its index entry equals the commit."""
 _PUT_BACK = ("refs/heads/", "refs/tags/", "refs/notes/", "refs/stash", _RESCUES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Touched:
-    """Names of changes in the project; for each reverted change, the path of the saved copy."""
+    """Names of the changes found in the project. Each reverted change has the path of its saved copy."""
 
     changed: list[str]
     put_back: dict[str, str]
@@ -50,10 +50,10 @@ class _ProjectSeen:
 
 
 class ChangeWatch:
-    """Watch that compares the project with its state at the last check; the harness's own refs are ignored."""
+    """Watch that compares the project with its state at the previous check. The harness's own refs are ignored."""
 
     def __init__(self, git: Git, branch: str, aside: str | None = None, own: Sequence[str] = ()) -> None:
-        """Start to watch the project. ``aside`` is the folder for reverted files; None means that nothing is reverted.
+        """Start to watch the project. ``aside`` is the folder for reverted files. If it is None, nothing is reverted.
 
         ``own`` contains patterns of files that the harness itself writes.
         """
@@ -67,7 +67,8 @@ class ChangeWatch:
         self._files = contents(git.repository) if aside else {}
 
     def look(self, name: str, *, fetching: bool) -> Touched:
-        """Revert and return the changes since the last check. A moved ref is kept as a rescue of the item ``name``.
+        """Revert and return the changes since the last check. If a ref was moved, its commit is kept as a rescue of the
+        item ``name``.
 
         While the harness is ``fetching``, changes to tags and remote refs are left for the next check.
         """
@@ -99,7 +100,7 @@ class ChangeWatch:
         return Touched(changed=names, put_back=put_back, left=left)
 
     def fetched(self) -> None:
-        """Accept the present tags and remote refs, because the harness has fetched them."""
+        """Accept the present tags and remote refs, because the harness itself has fetched them."""
         self._seen = replace(self._seen, refs=_with_fetched(self._seen.refs, self._now().refs))
 
     def _put_back_refs(
@@ -119,7 +120,9 @@ class ChangeWatch:
         return kept
 
     def _put_back_files(self, keys: Sequence[tuple[str, str]], aside: str) -> dict[str, str]:
-        """Revert changed hooks, and the repository's settings unless only everyday git commands have changed them."""
+        """Revert changed hooks. Revert the repository's settings too, unless only everyday git commands have changed
+        them.
+        """
         found = contents(self._git.repository)
         kept: dict[str, str] = {}
         is_set = any(scope in OWN_SCOPES for scope, _ in keys)
@@ -132,8 +135,8 @@ class ChangeWatch:
     def _put_back_work(
         self, paths: Sequence[str], found: Mapping[str, tuple[str, object]], aside: str
     ) -> dict[str, str]:
-        """Move new files aside, and restore tracked files from the index; do nothing during a git operation such as a
-        merge.
+        """Move new files aside, and restore tracked files from the index. During a git operation such as a merge, do
+        nothing.
         """
         if not paths or self._git.operation_under_way():
             return {}
@@ -146,7 +149,7 @@ class ChangeWatch:
         return kept
 
     def _taken_aside(self, path: str, aside: str) -> str:
-        """Move a file out of the work tree. Return its new path; empty if there was no file."""
+        """Move a file out of the work tree. Return its new path; empty if the file does not exist."""
         at = os.fsdecode(self._git.file(os.fsencode(path.rstrip("/"))))
         if not os.path.lexists(at):
             return ""
@@ -178,7 +181,9 @@ class ChangeWatch:
         return {**found, **({"refs/stash": stash} if stash else {}), "HEAD": git.branch() or "detached"}
 
     def _in_index(self) -> frozenset[str]:
-        """Return the files whose index content differs from the commit; cached until the index is written."""
+        """Return the files whose content in the index differs from the commit. The result is cached until the index
+        changes.
+        """
         stamp = files.stamp_of(self._git.git_dir() / "index")
         if stamp == self._stamp:
             return self._staged
@@ -189,7 +194,7 @@ class ChangeWatch:
 
 
 def _with_fetched(refs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return the refs, with the tags and remote refs replaced by those of ``others``."""
+    """Return ``refs`` with its tags and remote refs replaced by those of ``others``."""
     kept = {ref: oid for ref, oid in refs.items() if not ref.startswith(_FETCHED)}
     return kept | {ref: oid for ref, oid in others.items() if ref.startswith(_FETCHED)}
 

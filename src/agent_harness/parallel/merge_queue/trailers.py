@@ -11,22 +11,26 @@ from agent_harness.kernel.git import Git
 from agent_harness.parallel.merge_queue.objects import ITEM_TRAILER
 
 CANDIDATE_TRAILER = "Harness-Candidate"
-"""Commit trailer with the candidate's commit id, in the one commit that merges the candidate to the branch."""
+"""Commit trailer that contains a candidate's commit id. It is in the one commit that merges the candidate to the
+branch.
+"""
 _CANDIDATE = f"%(trailers:key={CANDIDATE_TRAILER},valueonly,separator=%x20)"
 _WHOLE_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def landed_on(git: Git, *branches: str) -> dict[str, str]:
-    """Return the candidates that are merged to these branches, according to trailers: candidate -> merged commit."""
+    """Return the candidates that were merged to these branches according to trailers, each mapped to its merged
+    commit.
+    """
     words = ("log", f"--grep=^{CANDIDATE_TRAILER}: ", f"--format=%H {_CANDIDATE}", *branches)
     rows = (line.split() for line in git.text(*words).splitlines())
     return {row[-1]: row[0] for row in rows if len(row) > 1}
 
 
 def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
-    """Return commits that ``head`` contains only under a new id, with that id, after a rebuild on a remote's head.
+    """Return the given commits that ``head`` contains only under a new id, each with the new id.
 
-    One git process answers for all commits. SC-39.
+    A rebase onto a remote's head creates such ids. One git process answers for all commits. SC-39.
     """
     asked = {each for each in commits if _WHOLE_ID.fullmatch(each)}
     if not asked:
@@ -42,13 +46,13 @@ def moved(git: Git, head: str, commits: Iterable[str]) -> dict[str, str]:
 
 
 def landed_between(git: Git, old: str, new: str) -> set[str]:
-    """Return the items that were merged in the history of ``new`` but not of ``old``."""
+    """Return the items that were merged in commits that belong to the history of ``new`` but not of ``old``."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     return {*git.text("log", "--no-show-signature", trailer, f"{old}..{new}").splitlines()} - {""}
 
 
 def before(git: Git, commit: str, item: str) -> str | None:
-    """Return the parent of the one commit that merged an item; None for any other commit."""
+    """Return the parent of the commit if the commit is the one that merged the item; else None."""
     trailer = f"--format=%(trailers:key={ITEM_TRAILER},valueonly)"
     landed = git.text("log", "-1", "--no-show-signature", trailer, commit).strip()
     return git.commit_of(f"{commit}^1") if landed == item else None
