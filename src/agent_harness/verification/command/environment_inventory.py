@@ -39,10 +39,10 @@ def around(
 ) -> Installed:
     """Return the programs and Python interpreters that these commands may start, without their contents.
 
-    ``commands`` are pairs of a command and its folder. The interpreters are those in the commands, in environments in
-    their folders, and on the PATH. The result is empty if no command starts an interpreter. Programs that a
-    ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into checkouts are
-    included.
+    ``commands`` are pairs of a command and its folder. The interpreters are those that the commands mention, those in
+    environments in the folders, and those on the PATH. The result is empty if no command starts an interpreter.
+    Programs that a ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into
+    checkouts are included.
     """
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
@@ -69,7 +69,7 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """Return the git-ignored folders that a project in a git worktree links into checkouts of its work."""
+    """Return the git-ignored folders of a project in a git worktree that are linked into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
@@ -89,7 +89,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Set of the paths in a folder, read from disk only on request."""
+    """Set of the paths in a folder. The paths are read from disk only when they are needed."""
 
     def __init__(self, root: str) -> None:
         self._root = root
