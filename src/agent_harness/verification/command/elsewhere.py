@@ -160,8 +160,9 @@ def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> E
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed. If the program has no comment, add an empty line, unless it is
-    formatted.
+    """Return the program with one comment changed, or with an empty line added if the program has no comment.
+
+    ``is_formatted``: no empty line is added, because a formatter would object to the line.
     """
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in the tests that the command selects; all edits if it selects none, or none is found."""
+    """Return the edits in the tests that the command selects. If no selected test is found, return all edits."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -66,7 +66,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _holding(part: str) -> str:
-    """Return a regular expression for all names that contain this part."""
+    """Return a regular expression that matches all names with this part."""
     return rf"\w*{re.escape(part)}\w*"
 
 
