@@ -1,4 +1,5 @@
-"""Copies of the list's own files from before a turn of ``harness run``, used to restore them after the turn.
+"""Copies of the list's own files. They are made before a turn of ``harness run``, and used to restore the files
+afterwards.
 
 An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the restore,
 verification and the next attempt can use the list. Source: ``tasklist.md`` 8, 11.4.
@@ -20,7 +21,7 @@ _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a tur
 
 
 class ListFiles:
-    """Saved copies of the list, its log, its costs and the marker that enables hooks."""
+    """Saved copies of the list, its log, its cost file and the marker file that enables hooks."""
 
     def __init__(self, worker: "Worker", state: State) -> None:
         layout = worker.layout
@@ -45,8 +46,8 @@ class ListFiles:
     def put_list_back(self) -> dict[str, str]:
         """Restore the list if it is lost, or if its content was not written by a harness command.
 
-        Return the list's file name with the new path of the replaced file; empty if nothing was restored. For an agent
-        that works with a task list of its own.
+        Return the list's file name with the new path of the replaced file; empty if nothing was restored. This method
+        is used for an agent that works with a task list of its own.
         """
         layout = self._worker.layout
         if not self._is_list_lost() and not _is_edited(layout):
@@ -71,7 +72,7 @@ class ListFiles:
         return is_new_link or not _is_whole(self._worker)
 
     def _list_put_back(self) -> str:
-        """Restore the list, and return the new path of the file that was found in its place."""
+        """Restore the list, and return the new path of the file that was in its place."""
         layout = self._worker.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
@@ -97,7 +98,7 @@ def _is_edited(layout: "TaskListLayout") -> bool:
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a log; ``None`` if the log is not a regular file, or is too large."""
+    """Return the content of a log; ``None`` if the log is not a regular file or is too large."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

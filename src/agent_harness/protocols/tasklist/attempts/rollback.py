@@ -1,7 +1,7 @@
-"""Baseline of a task (the state at the claim), and a lossless rollback to this baseline.
+"""Baseline of a task (the state when the task was claimed), and a lossless rollback to this baseline.
 
-Here only the kernel's ``restore`` changes the work tree, and everything that it removes is kept in a rescue. Source:
-``tasklist.md`` 11.2, 11.3.
+In this module only the kernel's ``restore`` changes the work tree. Everything that it removes is kept in a rescue.
+Source: ``tasklist.md`` 11.2, 11.3.
 """
 
 import os
