@@ -1,10 +1,10 @@
 """Monitors of a session: pure step functions from events to interventions, without clock, disk or processes.
 
-WallClock       a warning, then a stop at the time limit
-ContextWindow   messages when 75 %, 90 % and 100 % of the context window are used
-Budget          a stop if a cost limit is exceeded
-Stall           a warning, then the end, if tokens are used without progress (``stalls``)
-RepeatedError   a warning if the same error occurs again and again (``stalls``)
+    WallClock       a warning, then a stop at the time limit
+    ContextWindow   messages when 75 %, 90 % and 100 % of the context window are used
+    Budget          a stop if a cost limit is exceeded
+    Stall           a warning, then the end, if tokens are used without progress (``stalls``)
+    RepeatedError   a warning if the same error occurs again and again (``stalls``)
 
 ``Watch`` keeps the states of the monitors through all turns of one session. After a stop, a ``Watch`` requests nothing
 more. Source: features.md UAH-336..346, UAH-417..419, C27, C58.

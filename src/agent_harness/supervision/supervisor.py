@@ -73,16 +73,16 @@ class Outcome:
 
     ``reason`` is one of:
 
-    finished          the agent ended by itself; ``ok`` is False if it failed
-    rate_limited      the provider refused the agent's requests
-    context_limit     the context window was full
-    timeout           the time limit was reached
-    stuck             the session made no progress
-    budget_exceeded   a cost limit was exceeded
-    user_pause        the user requested a pause or a stop
-    no_response       the agent was silent for too long
-    over_limit        the agent used more of the machine's resources than allowed
-    error             the adapter failed
+      finished          the agent ended by itself; ``ok`` is False if it failed
+      rate_limited      the provider refused the agent's requests
+      context_limit     the context window was full
+      timeout           the time limit was reached
+      stuck             the session made no progress
+      budget_exceeded   a cost limit was exceeded
+      user_pause        the user requested a pause or a stop
+      no_response       the agent was silent for too long
+      over_limit        the agent used more of the machine's resources than allowed
+      error             the adapter failed
     """
 
     reason: str

@@ -1,8 +1,8 @@
 """Grades of a check that has passed. Each grade comes with its reason, in one clause:
 
-proven      the check failed without the work, passes with it, and fails when its expected values are changed
-checked     the check passes with a change, and nothing more is known
-unchanged   nothing was changed, and the check passed before, so this agent did not do the work
+    proven      the check failed without the work, passes with it, and fails when its expected values are changed
+    checked     the check passes with a change, and nothing more is known
+    unchanged   nothing was changed, and the check passed before, so this agent did not do the work
 
 The grades are the same for features, tasks and long tasks, in every view and in the ledger. With ``trust: fast``, the
 test with changed expected values is omitted, and the reason says so.

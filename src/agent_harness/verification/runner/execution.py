@@ -360,9 +360,9 @@ def run_command(
     may otherwise change only the folders in ``access``. If a failure looks like a lack of network or of a file in the
     user's home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is not available.
 
-    plain             run with the user's variables, the ``network`` and the folders ``laid`` over others
-    needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written to
-    at_home           read access to the user's home instead of a temporary home
+        plain             run with the user's variables, the ``network`` and the folders ``laid`` over others
+        needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written to
+        at_home           read access to the user's home instead of a temporary home
     """
     with TemporaryFolder() as temporary:
         confined, inside = of_check(
