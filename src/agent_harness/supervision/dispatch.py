@@ -156,7 +156,9 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent could replace this agent, here or in the process that selected the account."""
+        """Return True if another agent could replace this agent, in this process or in the process that selected the
+        account.
+        """
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)

@@ -42,8 +42,9 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None. Polled while an agent
-        runs.
+        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None.
+
+        The supervisor calls this method again and again while an agent runs.
         """
         return "user_pause" if self._asked or self._paused() else None
 
@@ -86,7 +87,7 @@ class Stop:
             self._waits = False
 
     def _answer(self) -> str:
-        """Return the sentence that tells the user what the last signal does."""
+        """Return the sentence that tells the user the effect of the last signal."""
         if self._told or self._held:
             return self._told or IS_WRITTEN
         if self._asked > 1:

@@ -3,8 +3,8 @@
 Each message is a separate file in ``messages/`` in the project's state folder, which no agent can access. The running
 session checks for messages once a second. An agent that can be steered gets a message during the current turn; any
 other agent gets the message at the start of its next prompt. If no session runs, the next session starts with the
-message. A message is removed after delivery, so a message may arrive twice, but is never lost. A message for one item
-is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
+message. Because a message is removed only after delivery, a message can arrive twice, but is never lost. A message for
+one item is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
 """
 
 import os

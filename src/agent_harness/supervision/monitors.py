@@ -149,7 +149,9 @@ class WallClock(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the time warning once and the stop once. If the stop is due, an unsent warning is omitted."""
+        """Return the time warning and the stop when they are due, each only once. If the stop is due, an unsent warning
+        is omitted.
+        """
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -160,8 +162,9 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the warning, then the time of the stop, in seconds since the session began; None after the
-        stop.
+        """Return the time of the next action, in seconds since the session began.
+
+        This is first the time of the warning, then the time of the stop, and None after the stop.
         """
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
@@ -228,7 +231,7 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """Cost limit in US dollars, with the amount that earlier sessions have spent."""
+    """Cost limit in US dollars, with the amount that earlier sessions have already spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -261,8 +264,9 @@ class Budget(Monitor[Totals]):
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Return a stop that names the first exceeded cost limit. A cost equal to the limit does not exceed the
-        limit.
+        """Return a stop if a cost limit is exceeded. The stop's message mentions the first exceeded limit.
+
+        A cost equal to the limit does not exceed the limit.
         """
         if not isinstance(event, Usage):
             return state, ()

@@ -190,7 +190,7 @@ class KeyMask:
         self._lines_left = 0
 
     def mask(self, text: str) -> str:
-        """Return the text with each line of a private key replaced."""
+        """Return the text after replacing each line of a private key."""
         if not self._lines_left and "PRIVATE KEY" not in text:
             return text
         return "\n".join(self._line(line) for line in text.split("\n"))
@@ -290,7 +290,7 @@ class Transcript:
 
 
 def rendered(event: Event) -> str:
-    """Return an agent event as text for the transcript."""
+    """Convert an agent event to text for the transcript."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, ToolCall):

@@ -24,8 +24,7 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Numbers of identical consecutive tool calls at which the files are checked, the agent is warned, and the session
-ends.
+"""Numbers of identical tool calls in a row after which the files are checked, the agent is warned, or the session ends.
 
 Calls that only wait for a server do not count.
 """
@@ -141,7 +140,7 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return the initial state; file changes count from the beginning of the session."""
+        """Return the initial state, in which file changes are counted from the beginning of the session."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:

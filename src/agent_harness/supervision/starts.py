@@ -11,8 +11,8 @@ HISTORY = "starts.jsonl"
 MOST_STARTS = 200
 """Maximum number of agent starts for one item, unless a setting overrides the number.
 
-Legitimate work needs at most about 60 starts: three attempts or stuck sessions, each with a first turn, three fix
-rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
+Legitimate work needs at most about 60 starts. These are three attempts or stuck sessions, each with a first turn, three
+fix rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
 """
 
 ITEMS_WORTH = 50

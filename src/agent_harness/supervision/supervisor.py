@@ -39,7 +39,9 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output mentioned the test file and contained a result line of a test runner, in any order."""
+        """True if the output mentioned the test file and contained a result line of a test runner. The order does not
+        matter.
+        """
         return self.named and self.result is not None
 
     @property
@@ -258,7 +260,7 @@ class Heard:
             self.finished = event
 
     def tail(self) -> str:
-        """Return the agent's last text with secrets redacted."""
+        """Return the end of the agent's text, with secrets redacted."""
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:

@@ -79,7 +79,7 @@ class Case:
         return self.work_in(self.changes, self.survey)
 
     def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
-        """Return those of the given changes that are neither tests nor used by tests."""
+        """Return only those of the given changes whose files are neither tests nor used by tests."""
         side = set(survey.test_side)
         return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
 
@@ -137,7 +137,7 @@ class Case:
         return done
 
     def check_stop(self) -> None:
-        """Raise ``Interrupted`` if a stop of the verification was requested."""
+        """Raise ``Interrupted`` if the verification was asked to stop."""
         if self.stop is not None and self.stop():
             raise Interrupted("verification was stopped")
 

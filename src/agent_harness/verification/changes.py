@@ -119,7 +119,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of ``commit`` at these paths. Missing and too large files are omitted."""
+    """Return the contents of ``commit`` at these paths. Files that are missing or too large are omitted."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)

@@ -50,12 +50,14 @@ class Command:
 
     @property
     def shown(self) -> str:
-        """The first words of the command, for messages."""
+        """The first words of the command, for use in messages."""
         return shlex.join(self.head) if self.words else self.text
 
 
 def parse(text: str) -> Command:
-    """Return the command in ``text``. A command with shell syntax keeps its text and has no words."""
+    """Return the command that ``text`` contains. A command with shell syntax keeps its text and is not split into
+    words.
+    """
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):

@@ -72,7 +72,7 @@ class Edits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Folder with a commit's files, in which a command runs."""
+    """Folder that contains a commit's files and in which a command runs."""
 
     commit: str
     top: Path  # of the checkout
@@ -83,7 +83,7 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if pytest finds settings of the commit in the project folder or above it."""
+        """True if the commit contains pytest settings that pytest finds in the project folder or a folder above it."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
@@ -199,7 +199,10 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """Return the folder for checkouts: in the user's cache, else among temporary files; never below ``top``."""
+    """Return the folder for checkouts: in the user's cache or, if that is not possible, among temporary files.
+
+    The folder is never below ``top``.
+    """
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -303,7 +306,7 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkout folder, including files that tests made unreadable, without following symbolic links.
+    """Remove a checkout folder without following symbolic links. Files that tests made unreadable are removed too.
 
     The owner record is removed last, so that the next harness process can complete an interrupted removal.
     """
@@ -426,7 +429,7 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
 
 
 def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> Iterator[bytes]:
-    """Yield the edited regular files of a commit as input for ``git update-index --index-info``."""
+    """Yield the regular files that were edited, as input lines for ``git update-index --index-info``."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)

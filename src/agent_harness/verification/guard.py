@@ -115,7 +115,7 @@ class Survey:
 
 
 def is_read(path: str) -> bool:
-    """Return True if the rules read the content of this path."""
+    """Return True if the rules need the content of the file at this path."""
     pure = PurePosixPath(path)
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
@@ -126,7 +126,7 @@ def decides(path: str, protection: ProtectedFiles) -> bool:
 
 
 def file_of(node: str) -> str:
-    """Return the file of a test's node id: ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
+    """Return the file in a test's node id, such as ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
     return node.partition("::")[0].rstrip("/")
 
 
@@ -203,7 +203,7 @@ class Guard:
         return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
-        """Return True if the rules read the content of this file."""
+        """Return True if the rules need the content of this file."""
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
@@ -221,7 +221,7 @@ class Guard:
         return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
-        """Return True if a changed path belongs to the tests of this item or to their support files."""
+        """Return True if a changed path is one of this item's tests or one of their support files."""
         return (
             is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
         )
@@ -282,7 +282,7 @@ def _speaks_of(texts: str, path: str) -> bool:
 
 
 def released_by(finding: Finding) -> list[str]:
-    """Return the paths that the user releases by allowing a finding."""
+    """Return the paths that may change once the user has allowed a finding."""
     several = finding.data.get("paths")
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 

@@ -65,11 +65,10 @@ def judge(
     on_step: Step | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on a session's work in a project whose test runner reports test ids; ``git.root`` is the
-    project.
+    """Return the verdict on a session's work in a project whose test runner reports test ids.
 
-    ``on_step`` is called with the step, its state ("started", "passed", "warned" or "failed"), and its run or None.
-    Raise ``Interrupted`` if ``stop`` returns True.
+    ``git.root`` is the project. ``on_step`` is called with the step, its state ("started", "passed", "warned" or
+    "failed"), and its run or None. Raise ``Interrupted`` if ``stop`` returns True.
     """
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
@@ -163,7 +162,7 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in a checkout of a commit and return the verdict, without any comparison to a base commit.
+    """Run the command in a checkout of a commit and return the verdict. No result on a base commit is compared.
 
     Raises the same exceptions as ``judge_command``.
     """
@@ -287,7 +286,9 @@ def _rules(case: Case) -> None:
 
 
 def _prove(case: Case) -> None:
-    """Run the item's own check on the candidate, record its calls to the work, and add a finding if it fails."""
+    """Run the item's own check on the candidate, and record the check's calls to the work. Add a finding if the check
+    fails.
+    """
     command, runner = case.proof, case.runner
     if command is None:
         return

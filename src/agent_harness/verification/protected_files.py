@@ -187,7 +187,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that contain known tests, and the names of known doctests by file."""
+    """Return the changed files that contain known tests. Also return the names of known doctests, by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:
@@ -206,12 +206,12 @@ def _by_ids(
 
 
 def _clean(node: str) -> str:
-    """Return a node id with its file path normalized as in git."""
+    """Return a node id whose file path is in the form that git uses."""
     file, colons, name = node.partition("::")
     return posixpath.normpath(file) + colons + name
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Return the project files other than tests that are arguments of the commands."""
+    """Return the project files that are arguments of the commands and are not tests."""
     named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

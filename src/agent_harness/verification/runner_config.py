@@ -74,7 +74,7 @@ def in_test_folder(path: str) -> bool:
 
 
 def is_conftest(path: str) -> bool:
-    """Return True if the file is a ``conftest.py``, in any folder and in upper or lower case."""
+    """Return True if the file is a ``conftest.py``, in any folder and in any combination of upper and lower case."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
@@ -115,7 +115,7 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
-    """Return the npm settings that affect how scripts run, with their values."""
+    """Return those npm settings that affect how scripts run, with their values."""
     return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
@@ -251,7 +251,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
 
 
 def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
-    """Return True if the folder is on the import path: a known one, or a test folder that pytest adds."""
+    """Return True if the folder is on the import path: a known import folder, or a test folder that pytest adds."""
     if folder in roots:
         return True
     paths = changes.before | changes.after
@@ -262,7 +262,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """Return the first folder above a test file that is not a package."""
+    """Return the first folder above a test file that is not a Python package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

@@ -110,7 +110,7 @@ class Runner(ABC):
 
     @abstractmethod
     def with_what_came(self) -> Self:
-        """Return a runner that loads the plugins and files that were added during the work."""
+        """Return a runner that also loads the plugins and files that were installed during the work."""
 
     # ---- for calls that are made again in a plain program --------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Runner(ABC):
 
     @abstractmethod
     def access(self, checkout: Checkout) -> FolderAccess:
-        """Return the folders that a program in this checkout may change."""
+        """Return the folders that a program may change if it runs in this checkout."""
 
 
 class TestRunner(Runner):

@@ -295,7 +295,9 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed to fail. Raise ``ValueError`` if the source cannot be parsed."""
+    """Return the source after changing each test so that it fails. Raise ``ValueError`` if the source cannot be
+    parsed.
+    """
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -741,7 +743,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _asserts_a_constant(call: ast.Call) -> bool:
-    """Return True for an assertion without content, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
+    """Return True for an assertion that cannot fail, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
     owner, _, last = dotted(call.func).rpartition(".")
     if len(call.args) > 1 and "qual" in last and ast.dump(call.args[0]) == ast.dump(call.args[1]):
         return True
@@ -905,7 +907,7 @@ def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
 
 
 def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
-    """Return True if an expression is ``pathlib.Path(...)``, a parent of it, or a path joined to it."""
+    """Return True if an expression is ``pathlib.Path(...)``, a parent of such a path, or a path joined to it."""
     while not isinstance(node, ast.Call):
         if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
             node = node.value

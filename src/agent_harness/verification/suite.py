@@ -164,6 +164,6 @@ def _cases(run: Run | None) -> dict[str, str]:
 
 
 def _holds(file: str, node: str) -> bool:
-    """Return True if a node id belongs to this file, folder or node."""
+    """Return True if a test's node id belongs to this file, folder or node."""
     place = file.rstrip("/")
     return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))

@@ -79,7 +79,7 @@ class Finding:
     data: Mapping[str, object] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, object]:
-        """Return the finding as a record for the event log and ``--json``."""
+        """Return the finding as a JSON object for the event log and ``--json``."""
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 
 
@@ -161,7 +161,7 @@ class Verdict:
     not_asked: str = ""  # why nothing was asked
 
     def found(self, code: str) -> Finding | None:
-        """Return the first finding with this code, or None."""
+        """Return the first finding that has this code, or None if there is none."""
         return next((finding for finding in self.findings if finding.code == code), None)
 
     @property

@@ -76,8 +76,8 @@ class TaskList:
     ) -> TaskList:
         """Return the task list in ``start`` or in a folder above it.
 
-        Without ``start``, search in ``HARNESS_STATE_ROOT``, or from the working directory upwards. Raise
-        ``NotAProject`` if no task list is found.
+        If ``start`` is not given, search in ``HARNESS_STATE_ROOT`` or, if that is not set, from the working directory
+        upwards. Raise ``NotAProject`` if no task list is found.
         """
         from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -340,7 +340,7 @@ class TaskList:
         return left_run(self.worker)
 
     def now(self) -> list[str]:
-        """Return the current activity of each running attempt, one line each. This method is thread-safe."""
+        """Return the current activity of each running attempt, as one line per attempt. This method is thread-safe."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -459,7 +459,7 @@ class TaskList:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
     ) -> JsonObject:
-        """Claim a task for this worker: the one with ``task_id``, or by default the next eligible task."""
+        """Claim a task for this worker: the task with ``task_id``, or by default the next eligible task."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)

@@ -144,7 +144,7 @@ def release(task: Task) -> None:
 
 
 def reopen(task: Task) -> None:
-    """Make a completed task pending because nothing proves it."""
+    """Make a completed task pending because there is no proof for it."""
     task.raw.update(status="pending", completed_at=None)
 
 

@@ -320,7 +320,7 @@ def by_source(state: records.State) -> dict[str, str]:
 
 
 def _last_number(ids: Iterable[str]) -> int:
-    """Return the highest N of all ids of the form ``task-N``; 0 if there is none."""
+    """Return the highest N of all ids of the form ``task-N``; 0 if there is no such id."""
     digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
     return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
@@ -412,9 +412,9 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task and return its new record.
+    """Set members of a task and return the changed record of the task.
 
-    The status ``completed`` cannot be set manually: only ``complete`` sets it, with a proof.
+    The status ``completed`` cannot be set manually: only ``complete`` sets this status, with a proof.
     """
     said_by = _speaker()
 

@@ -119,7 +119,7 @@ def parse(line: str) -> LogLine | None:
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
-    """Return (text in the leading brackets, True if there are brackets, rest of the text)."""
+    """Return three values: the text in the leading brackets, True if there are brackets, and the rest of the text."""
     if not text.startswith("["):
         return "", False, text
     inside, closed, rest = text[1:].partition("]")
@@ -211,7 +211,7 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line, or None for any other line."""
+    """Return the time and the text of a log line; None if the line is not a log line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 

@@ -163,7 +163,7 @@ def elsewhere(layout: TaskListLayout) -> str | None:
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the record of a task's proof, so that the task must be proven again. Call this under the lock."""
+    """Delete the record that a task was proven, so that the task must be proven again. Call this under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -417,7 +417,7 @@ def red_before_file(layout: TaskListLayout) -> str | None:
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this name in a list, so that a message is printed only once.
+    """Return True only for the first call with this name in a list, so that a message is printed only once.
 
     Return False if no folder outside the project is writable.
     """

@@ -76,7 +76,7 @@ def _copied(value: object) -> object:
 
 
 def json_object(value: object) -> JsonObject | None:
-    """Return the value if it is a JSON object, else None."""
+    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
@@ -139,7 +139,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        """Task status as written in the file; ``pending`` if it is missing."""
+        """Task status as written in the file; ``pending`` if the status is missing."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -149,7 +149,7 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """Priority as a number: 0 for P0 to 2 for P2, 3 for everything else."""
+        """Priority as a number: 0 for P0, 1 for P1, 2 for P2, and 3 for any other value."""
         return _RANKS.get(self.priority or "", _LAST_RANK)
 
     @property
@@ -473,13 +473,13 @@ class State:
 
     @property
     def session(self) -> SessionLease | None:
-        """Session lease, used in exclusive mode, or None."""
+        """Session lease, which is used in exclusive mode, or None."""
         found = self.raw.get("session")
         return SessionLease(found) if isinstance(found, dict) else None
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """Running sessions by worker, used in concurrent mode."""
+        """Running sessions by worker. They are used in concurrent mode."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:

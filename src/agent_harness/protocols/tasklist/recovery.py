@@ -93,7 +93,7 @@ def restore_if_needed(worker: Worker) -> JsonObject | None:
 
 
 def _damage(worker: Worker) -> str | None:
-    """Return the reason why the state cannot be read, or ``None`` if it can."""
+    """Return the reason why the state cannot be read, or ``None`` if the state can be read."""
     try:
         worker.store.read()
     except StateDamaged as error:
@@ -118,7 +118,9 @@ def _put_back(worker: Worker) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list; return the new path of the replaced file, or ``None`` if there was none."""
+    """Write a state as the list; return the new path of the file that was there before, or ``None`` if there was no
+    file.
+    """
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")

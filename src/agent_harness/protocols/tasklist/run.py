@@ -1,7 +1,7 @@
-"""``harness run``: a session in which an agent works on one task after another until a stop condition; ``harness
-drive``.
+"""Run of a task list with ``harness run``, and ``harness drive``.
 
-Source: ``tasklist.md`` 12.2 (the stop conditions), 13.3.
+In a run, an agent works on one task after another in one session, until a stop condition is met. Source:
+``tasklist.md`` 12.2 (the stop conditions), 13.3.
 """
 
 import os
@@ -178,9 +178,9 @@ def run(
 
 
 def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the completed tasks again, and return the run's result, changed if a task is broken.
+    """Check the completed tasks again, and return the run's result. If a task is broken, the result is changed.
 
-    The last task's own proof has already run with all the work.
+    The last task's own proof is not repeated, because it has already run with all the work.
     """
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():

@@ -154,9 +154,10 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return the tasks whose dependencies are completed, as two lists: pending, and failed with attempts left.
+    """Return the tasks whose dependencies are completed, as two lists: pending tasks, and failed tasks with attempts
+    left.
 
-    Hooks call this function on every turn, so common shapes of a member are checked first.
+    Hooks call this function on every turn, so it checks common forms of a member first.
     """
     done = _completed(state)
     wrong = _ambiguous(state)

@@ -359,7 +359,7 @@ def _proven(found: JsonObject) -> int:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return the text about the cost; ``None`` if no agent was started."""
+    """Return a text about the cost; ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -385,7 +385,7 @@ def lines(
 ) -> list[str]:
     """Format the answer of ``harness status`` as text: the summary, then the details.
 
-    Long lists are cut to the important lines unless ``everything`` is set.
+    Long lists are shortened to the important lines unless ``everything`` is set.
     """
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}

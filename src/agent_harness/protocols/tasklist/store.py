@@ -109,7 +109,9 @@ class TaskListChange:
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list until the user acts: hooks are disabled, and no claim succeeds before ``harness resume``."""
+        """Halt the list until the user acts. Hooks are disabled, and no task can be claimed before ``harness
+        resume``.
+        """
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
@@ -190,9 +192,9 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete symbolic links that replace the harness's own folders; return their paths.
+        """Delete symbolic links that replace the harness's own folders; return the paths of these links.
 
-        Call this after an agent has worked. Links that the user made are refused before an agent starts (``lock``).
+        Call this after an agent has worked. If the user made such links, ``lock`` refuses them before an agent starts.
         """
         taken: list[str] = []
         while linked := self.layout.linked():

@@ -484,7 +484,9 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Release the task without counting the attempt if the task was not at fault; otherwise fail the attempt."""
+        """Release the task without counting the attempt if the attempt's end is not the task's fault. Otherwise fail
+        the attempt.
+        """
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome

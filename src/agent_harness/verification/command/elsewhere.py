@@ -68,7 +68,7 @@ def _is_unasked(case: Case) -> bool:
 
 
 def _looks_around(case: Case) -> bool:
-    """Return True if the changed files mention something by which code could detect a check or a replay."""
+    """Return True if the changed files mention something that code could use to detect a check or a replay."""
     return any(change.after and _AROUND.search(change.after) for change in case.work)
 
 

@@ -75,7 +75,9 @@ def linked_by(folder: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command, or a script or makefile that it uses in this folder, may start a Python interpreter."""
+    """Return True if a command may start a Python interpreter, directly or through a script or makefile in this
+    folder.
+    """
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)

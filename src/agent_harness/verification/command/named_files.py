@@ -353,7 +353,9 @@ def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that a command starts; for ``find -exec`` and ``xargs``, one for each file found."""
+    """Return the commands that a command starts. For ``find -exec`` and ``xargs``, return one command for each file
+    found.
+    """
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -614,7 +616,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """Return the texts of a makefile and of all makefiles that it includes, by path."""
+    """Return the texts of a makefile and of all makefiles that it includes, as a mapping from path to text."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -709,7 +711,9 @@ def _resolved(found: _Names, word: str, folder: str) -> str | None:
 
 
 def _link_of(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the path of the symbolic link to which a word refers, or an empty list."""
+    """Return a list with the path of the symbolic link to which a word refers; an empty list if there is no such
+    link.
+    """
     path = _joined(folder, word)
     return [path] if path in found.tree.links else []
 

@@ -54,7 +54,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 def changed_values(case: Case) -> dict[str, bytes]:
     """Return the base version of each data file that the work changed together with code.
 
-    Files that the user allows to change are omitted.
+    Files in which the user allows changes are omitted.
     """
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
@@ -133,7 +133,7 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked", not "proven", if it replaces a function of a Python standard module."""
+    """Grade the work "checked", not "proven", if the work replaces a function of a Python standard module."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
@@ -266,7 +266,7 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """Run the command once with these file contents, including files that the candidate deleted."""
+    """Run the command once with these file contents. They may include files that the candidate deleted."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

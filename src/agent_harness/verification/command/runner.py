@@ -168,7 +168,7 @@ class CommandRunner(Runner):
         return self.run_here(terms.seconds) if self.in_place else super().prove(commit, command, terms)
 
     def run_here(self, seconds: float | None = None) -> Run:
-        """Run the command in the project folder itself instead of a checkout."""
+        """Run the command in the project folder itself, not in a checkout."""
         root = Path(self.git.root)
         with TemporaryFolder() as compiled:
             # compiled files that lay in the folder would be part of the next commit
@@ -319,7 +319,7 @@ class CommandRunner(Runner):
 
     @property
     def _known_before(self) -> Run:
-        """The recorded run of the command on the base commit, made once at first use."""
+        """The recorded run of the command on the base commit. The run is made when this property is first used."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -460,7 +460,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """The project's import folders in the environments that a command may use."""
+        """The folders of the project that are import folders in the environments that a command may use."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 

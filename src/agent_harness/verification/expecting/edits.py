@@ -29,7 +29,7 @@ _LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """Edit of a text: the start and end of a part, and its replacement."""
+    """Edit of a text: the start and end of the part to replace, and the replacement."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """Return the edits that make every branch of a regular expression match something else."""
+    """Return the edits after which each branch of a regular expression matches something else."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -96,7 +96,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied. Of overlapping edits, the first one is applied."""
+    """Return the text with the edits applied. If edits overlap, only the first of them is applied."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:

@@ -116,7 +116,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that is one whole side of a comparison; for ``row.want``, the last part."""
+    """Return the name that forms one whole side of a comparison. For ``row.want``, return the last part."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):

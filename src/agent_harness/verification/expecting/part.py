@@ -71,7 +71,7 @@ def _holding(part: str) -> str:
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each test with this name, found by the indentation of lines."""
+    """Yield the start and end of each test with this name. The end is found by the indentation of lines."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

@@ -168,7 +168,10 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for ``x and die`` (a true comparison fails the check), False for ``x or die``, otherwise None."""
+        """Return True for a chain such as ``x and die``, False for ``x or die``, otherwise None.
+
+        In the first chain, the check fails if the comparison is true.
+        """
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -206,7 +209,9 @@ class ParsedProgram:
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the position of the opening brace after a condition on the same line; -1 if there is none."""
+        """Return the position of the opening brace that follows a condition on the same line; -1 if there is no such
+        brace.
+        """
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -245,7 +250,10 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if a comparison used as the exit status must keep its result, as in ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if a comparison must keep its result because it determines the exit status.
+
+        An example is ``exit(x == 3 ? 0 : 1)``.
+        """
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

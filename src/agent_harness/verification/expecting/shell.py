@@ -272,7 +272,9 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command; empty if there is none."""
+    """Return the keyword, such as ``if``, whose condition contains the command; empty if the command is in no
+    condition.
+    """
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -347,7 +349,7 @@ def _denies(words: Sequence[ShellWord]) -> bool:
 
 
 def _other(word: ShellWord) -> list[Edit]:
-    """Return the edit that changes a word which is an expected value."""
+    """Return the edit that changes a word, if the word is an expected value."""
     if word.runs:
         return []
     if not word.text and word.quoted:

@@ -304,7 +304,7 @@ def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str
 
 
 def _doing(function: _Function) -> str:
-    """Return a text form of a function without its docstring, for comparison."""
+    """Return a function as text without its docstring, so that two functions can be compared."""
     if len(function.body) < 2 or not is_text(function.body[0]):
         return ast.dump(function)
     said, function.body = function.body, function.body[1:]
@@ -543,7 +543,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements raise an error, exit with a status other than 0, or record a failure."""
+    """Return True if the statements raise an error, exit with a status other than 0, or record a test failure."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -728,7 +728,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied. Of overlapping edits, the first one is applied."""
+    """Return the source with the edits applied. If edits overlap, only the first of them is applied."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

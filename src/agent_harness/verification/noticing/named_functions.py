@@ -30,7 +30,7 @@ _MOST_FILES = 2000  # of the product that are looked through for a name
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """Function that an item mentions, or several methods of the same name."""
+    """Function that an item mentions, or all methods with the mentioned name."""
 
     name: str  # as it is named
     functions: frozenset[mutants.Named] = frozenset()
@@ -46,8 +46,8 @@ class NamedFunction:
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
     """Return the functions that ``text`` mentions.
 
-    ``work`` are the changed files of the product, ``tree`` is the base commit, ``gone`` are the paths of all changed
-    files.
+    ``work`` contains the changed files of the product, ``tree`` is the file tree of the base commit, and ``gone``
+    contains the paths of all changed files.
     """
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]

@@ -166,7 +166,7 @@ def _asked(
 
 
 class _Notice:
-    """Runs of one check with changed expected values and on changed work, with their outcomes."""
+    """Runs of one check with changed expected values and on changed work, with the results of these runs."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command

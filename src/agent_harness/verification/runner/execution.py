@@ -196,7 +196,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command in a checkout. With ``asked.again``, recorded calls are repeated instead of running tests."""
+    """Run a test command in a checkout. If ``asked.again`` is given, repeat recorded calls and run no tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -289,7 +289,7 @@ class RunAsked:
 
 
 class FolderAccess(NamedTuple):
-    """Folders that a run may change (``own``), and folders that it must not change (``reads``)."""
+    """Folders that a run may change (``own``), and folders that the run may read but not change (``reads``)."""
 
     own: Sequence[Path]
     reads: Sequence[Path] = ()
@@ -297,7 +297,9 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run in a checkout; a run in place may also change the project."""
+    """Return the folder access of a test run in a checkout. A run in the project's own folder may also change the
+    project.
+    """
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)

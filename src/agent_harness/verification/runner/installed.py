@@ -249,7 +249,7 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, with invalid bytes replaced; an empty string if it cannot be read."""
+    """Return the text of a file, with invalid bytes replaced; an empty string if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -276,7 +276,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed distribution, located by its metadata folder."""
+    """An installed distribution. Its metadata folder tells where it is installed."""
 
     site: str
     place: str  # of the metadata

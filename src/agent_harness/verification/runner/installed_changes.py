@@ -193,7 +193,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Classifier of changed entries by what they can influence."""
+    """Classifier that sorts changed entries by what they can influence."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}

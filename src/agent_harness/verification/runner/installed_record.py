@@ -161,7 +161,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next process of the same run. Return False if something has changed.
+        """Leave the session open for the next process of the same run. If something has changed, return False.
 
         A session that was started without a run name is not continued.
         """
@@ -305,7 +305,9 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory, because records are large and a process works on one project at a time."""
+        """Keep only this record in memory, because records are large and a process works on only one project at a
+        time.
+        """
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 

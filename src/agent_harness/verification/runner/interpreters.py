@@ -46,7 +46,7 @@ class Interpreter:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths that determine what the interpreter loads, without its standard library."""
+        """Paths that determine what the interpreter loads. The standard library is left out."""
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:

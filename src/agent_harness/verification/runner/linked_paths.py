@@ -130,7 +130,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name and path for a path; the name is empty if the path is not a package or module."""
+    """Return the module name and the path for a path. The name is empty if the path is not a package or module."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)

@@ -80,7 +80,7 @@ class Report:
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """Return the ids of the tests with one of these outcomes."""
+        """Return the ids of the tests that have one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -164,7 +164,7 @@ def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a report file. Raise ``ReportProblem`` if it is missing, too large or not a regular file."""
+    """Open a report file. Raise ``ReportProblem`` if the file is missing, too large or not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Accept the work of a task's last attempt, with the files of ``patterns`` allowed to differ.
+    """Accept the work of a task's last attempt. Files that match ``patterns`` may differ.
 
-    Return the answer of ``complete``. Raise ``Refused`` if the task has no work in a rescue, and the exceptions of
+    Return the answer of ``complete``. Raise ``Refused`` if no rescue contains work on the task. Raise the exceptions of
     ``claim``, ``rescue.restore`` and ``complete``.
     """
     task = worker.find(worker.store.read(), task_id)

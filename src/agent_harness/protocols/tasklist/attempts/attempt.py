@@ -97,7 +97,9 @@ def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
 
 
 def note(worker: "Worker", task: "Task", **members: object) -> None:
-    """Add members to the claim record of a task. Each member must be an object, and is valid for this claim only."""
+    """Add members to the claim record of a task. Each member must be an object. The members are valid for this claim
+    only.
+    """
     found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     worker.keep_claim_record(task.id, {**found, **kept})
@@ -222,9 +224,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of a path in the work tree, computed from its bytes; ``None`` if it cannot equal ``like``.
+    """Return the git entry of a path in the work tree, computed from the bytes of the file.
 
-    A path below a symbolic link counts as absent.
+    Return ``None`` if the entry cannot equal ``like``. A path below a symbolic link counts as absent.
     """
     top = os.fsencode(git.top())
     full = os.path.join(top, path)

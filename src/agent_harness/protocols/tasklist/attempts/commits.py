@@ -60,7 +60,9 @@ class AttemptWork:
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if a file is the user's own, and the attempt changed neither the file nor its path."""
+        """Return True if a file is the user's own and the attempt changed neither the content nor the path of the
+        file.
+        """
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
@@ -241,6 +243,6 @@ def _advance(work: AttemptWork, commit: str) -> None:
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """Return the paths of all files with uncommitted work, sorted."""
+    """Return the sorted paths of all files with uncommitted work."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 MOST = 20
-"""Maximum number of completed tasks to check for one change; other breakage is found at the end of the run."""
+"""Maximum number of completed tasks to check for one change. The check at the end of the run finds other breakage."""
 LOOKED_BACK = 1000
-"""Number of recently completed tasks to consider, in addition to dependencies."""
+"""Number of recently completed tasks to consider in addition to the changed task's dependencies."""
 
 _NAMED_PATHS = 200  # maximum of changed paths that git gets by name; above it git lists all
 _WORDS = re.compile(r"[\w./+@%-]+")

@@ -32,7 +32,9 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that were deleted, damaged or replaced by symbolic links; return a message, or None."""
+        """Restore files that were deleted, damaged or replaced by symbolic links. Return a message about them, or
+        None.
+        """
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -58,7 +60,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore logs whose beginning has changed, and the hook marker; return the names of the restored logs."""
+        """Restore the hook marker, and logs whose beginning has changed. Return the names of the restored logs."""
         if self._is_active and not self._worker.store.active():
             self._worker.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -92,7 +94,7 @@ def _is_whole(worker: "Worker") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list differs from the copy that every harness command saves; False if there is no copy."""
+    """Return True if the list differs from the copy that every harness command saves; False if no copy exists."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 

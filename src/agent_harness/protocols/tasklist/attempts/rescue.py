@@ -40,7 +40,10 @@ class RescueEntry:
 
 
 def entries(worker: "Worker") -> list[JsonObject]:
-    """Return all rescues, newest first, each with ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
+    """Return all rescues, newest first.
+
+    Each rescue has ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``.
+    """
     git = worker.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 

@@ -135,7 +135,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
-    """Delete the ref of a baseline that no claim uses; do nothing if the ref no longer exists."""
+    """Delete the ref of a baseline that no claim uses. Do nothing if the ref does not exist."""
     place, ref = place_of(worker), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -276,7 +276,8 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a rollback is unsafe, such as during a git operation or with pushed commits.
+    """Raise ``UnsafeTree`` if a rollback is unsafe, for example because a git operation is in progress or commits were
+    pushed.
 
     The conditions are in ``tasklist.md`` 11.3.
     """

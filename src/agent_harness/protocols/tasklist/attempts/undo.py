@@ -207,7 +207,7 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
 
 
 def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the verdict line of an earlier undo if that undo can be undone.
+    """Return the verdict line of an earlier undo, if that undo can be reversed.
 
     Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
     """

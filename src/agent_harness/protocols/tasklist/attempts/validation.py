@@ -256,7 +256,7 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Run a known proof in a checkout of the commit, or in the folder as it is, and return the verdict."""
+    """Run a known proof in a checkout of the commit, or in the folder as it is now, and return the verdict."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)

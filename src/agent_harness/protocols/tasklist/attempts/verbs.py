@@ -505,7 +505,7 @@ def _refuse(
 
 
 def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user, and return the error to raise. Only the user can reopen the task."""
+    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

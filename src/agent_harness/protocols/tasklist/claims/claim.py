@@ -258,7 +258,10 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another worker uses this work tree or, in exclusive mode, has any task in progress."""
+    """Raise an error if another worker uses this work tree.
+
+    In exclusive mode, also raise an error if another worker has a task in progress anywhere.
+    """
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
@@ -422,7 +425,9 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(worker: Worker, state: State) -> None:
-    """Recover interrupted tasks of this work tree; raise ``Busy`` if only the agent can decide about one of them."""
+    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide what happens to such a
+    task.
+    """
     if not selection.in_progress(state):
         return
     for task in _unfinished(worker, state, worker.store.now()):

@@ -104,7 +104,7 @@ def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Close the package records that a slot's attempts left open in this folder of its workspace."""
+    """Close the package records that the attempts of a slot left open in this folder of the slot's workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

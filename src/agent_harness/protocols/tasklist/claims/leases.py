@@ -55,7 +55,7 @@ def is_alive(session: SessionLease | None, now: datetime) -> bool:
 
 
 def process_is_dead(record: object) -> bool:
-    """Return True if a recorded process has certainly exited; False if this is unknown."""
+    """Return True if a recorded process has certainly exited; False if the process may still be running."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -139,7 +139,7 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def keep(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Renew this worker's session lease in the state; raise ``Busy`` while another worker's session is alive."""
+    """Renew this worker's session lease in the state. Raise ``Busy`` while another worker's session is running."""
     refuse_other(state, worker, now)
     session = state.session
     if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
@@ -168,7 +168,7 @@ def take(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def is_live(task: Task, state: State, now: datetime) -> bool:
-    """Return True if the owner of a claim may still be working on it."""
+    """Return True if the owner of a claim may still be working on the task."""
     held = task.lease
     if held is None:
         began = task.claimed_at

@@ -1,4 +1,4 @@
-"""Session from its start to its end, and the user's controls: pause, resume and the hook marker.
+"""Start and end of a session, and the user's controls: pause, resume and the hook marker.
 
 Source: ``tasklist.md`` 10.1, 12.2, 13.2.
 """
@@ -192,7 +192,7 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Delete partial files that killed writers left in these folders; symbolic links are not followed."""
+    """Delete the partly written files that killed processes left in these folders. Symbolic links are not followed."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:

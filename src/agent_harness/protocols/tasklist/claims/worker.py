@@ -210,7 +210,7 @@ class Worker:
         return task
 
     def find(self, state: State, task_id: str) -> Task:
-        """Return the task with this id; raise ``UsageError`` if there is none."""
+        """Return the task with this id. Raise ``UsageError`` if there is no such task."""
         task = state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")

@@ -174,7 +174,7 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks with their exit codes, and the first failure's output.
+    """Return the failing checks with their exit codes, and the output of the first failing check.
 
     An exit code is None if the check was stopped.
     """

@@ -77,8 +77,8 @@ class TaskListProjectPort:
     ) -> None:
         """Open the list for the coordinator.
 
-        ``claimed`` describes the run in its claims. ``attempt`` contains the settings of each attempt: agents, policy,
-        limits.
+        ``claimed`` describes the run and is stored in the run's claims. ``attempt`` contains the settings of each
+        attempt: agents, policy, limits.
         """
         self.push_target = push_target
         workspace = place_of(worker)
@@ -138,7 +138,7 @@ class TaskListProjectPort:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the list, its log, its costs and its marker, and return the names of restored files.
+        """Restore the list, its log, its costs and its hook marker. Return the names of the restored files.
 
         Do nothing if agents have no write access.
         """
@@ -396,7 +396,7 @@ class TaskListProjectPort:
     # ---- landing
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a commit with git; the list and its log are not part of the commit."""
+        """Merge a commit with git. The list and its log are not part of the commit."""
         return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
@@ -409,8 +409,8 @@ class TaskListProjectPort:
     ) -> list[JsonObject]:
         """Return the checks to run on a merge candidate.
 
-        These are the validations of ``members``, of ``unseen`` and of completed tasks that the change may break, and
-        the configured ``check``.
+        These are the validations of ``members`` and of ``unseen``, the validations of completed tasks that the change
+        may break, and the configured ``check``.
         """
         state = self._list()
         before = before or {}
@@ -505,7 +505,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Mark these tasks as no longer proven, each with a question to the user."""
+        """Mark these tasks as no longer proven, and ask the user a question about each task."""
 
         def act(change: TaskListChange) -> None:
             for item in items:

@@ -70,7 +70,7 @@ class _TooMuch(Exception):
 
 
 class TracedProject:
-    """Project whose classes are traced: those in its own files, except tests."""
+    """Project whose classes are traced. Only classes in the project's own files count, without those in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -103,7 +103,7 @@ def _is_enum(kind: type) -> bool:
 
 
 class Texts:
-    """Conversion of values to text."""
+    """Converter of values to text."""
 
     def __init__(self, project: TracedProject) -> None:
         self._project = project

@@ -188,7 +188,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that the harness selected, if any: by exact id, or by id without parameters."""
+    """If the harness selected tests, keep only these tests. A test is selected by its exact id or its id without
+    parameters.
+    """
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
