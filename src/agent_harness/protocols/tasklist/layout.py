@@ -1,4 +1,4 @@
-"""Paths of every file of a task list; no other module contains these names.
+"""Paths of all files of a task list. No other module contains these file names.
 
     ROOT/
       harness-tasks.json        the state; its folder is the root
@@ -11,7 +11,7 @@
       .harness/
         now                     touched to read the disk's clock
         parallel.json           progress of the run with several agents
-        stops.json              how often the Stop hook has kept a session running
+        stops.json              number of times that the Stop hook has kept a session running
         claims/ID.json          the state when a task was claimed
         validate/ID.N.log       the output of a validation
         rescue-files/ID/N/      files that no commit can contain, moved away by a rollback

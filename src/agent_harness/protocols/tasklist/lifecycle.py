@@ -1,10 +1,10 @@
-"""Legal states of a task, and its moves, which change only the task in place. Pure.
+"""Legal states of a task, and the transitions between these states. Each function changes only the given task.
 
     pending ──start──> in_progress ──complete──> completed
     failed  ──start──>             ──fail─────> failed
                                    ──release──> pending
 
-``attempts`` counts the finished attempts: it goes up with ``complete`` and ``fail``, never with ``release``. Source:
+``attempts`` counts the finished attempts: ``complete`` and ``fail`` increase the number, ``release`` does not. Source:
 ``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
 """
 

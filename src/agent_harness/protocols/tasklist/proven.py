@@ -1,11 +1,11 @@
-"""The harness's own proof records of a task list, stored outside the project, where agents are not told to look.
+"""Proof records of a task list. The harness stores them outside the project; agents are not told about the folder.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
-      proven.json              the tasks that the harness completed, and which of them are only checked;
+      proven.json              the tasks that the harness completed, and those of them that are only checked;
                                other completed tasks are proven again
       harness-tasks.json       a copy of the list as the harness last wrote it
       proofs.jsonl             the check of each task that a command added or changed; the last line counts
-      claims/ID.KEY.json       the check of a task at its claim, and the files that have passed this check
+      claims/ID.KEY.json       the check of a task when it was claimed, and the files that passed this check
       red-before.json          results of validations on earlier code, by tree and command
       installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
       starts.jsonl             each start of an agent: ``supervision/dispatch.py``
@@ -13,7 +13,7 @@
       said.json                messages that are printed once per list
       undo.json                an undo in progress
 
-A list without such a folder, created by another program or moved from elsewhere, is trusted as it is. Source:
+A list without such a folder was created by another program or moved from elsewhere. It is trusted as it is. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
 """
 

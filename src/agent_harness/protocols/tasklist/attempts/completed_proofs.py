@@ -89,7 +89,7 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
     """Return those commits that change one of the files.
 
-    Each commit is compared with the other commit on its line, or else with its parent.
+    Each commit is compared with the second commit on its input line or, if there is none, with its parent.
     """
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
