@@ -1,8 +1,8 @@
 """Selection of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
 
 The agent is selected just before it is needed, so that work without a model continues until then. A waiting caller
-holds no lock and no slot. The time at which a wait ends is stored in the rate-limit clock, not in the process. An agent
-has a slot as long as it may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
+holds no lock and no slot. The end of a wait is stored in the rate-limit clock, not in the process. An agent has a slot
+for as long as the agent may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
 import shlex

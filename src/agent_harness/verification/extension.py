@@ -312,8 +312,9 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True if a statement that was added to a test file is independent: an import, a test, a helper or a
-    constant.
+    """Return True if a statement that was added to a test file does not affect other code of the file.
+
+    Such a statement is an import, a test, a helper or a constant.
     """
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)

@@ -288,8 +288,9 @@ def released_by(finding: Finding) -> list[str]:
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding with its final severity. It is lower if the user released the file or no tests existed to
-    protect.
+    """Yield the finding with its final severity.
+
+    The severity is lower if the user released the file, or if no tests existed that the rule could protect.
     """
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
@@ -622,7 +623,7 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on the session's own tests: plugins that they load, and tests without an assertion."""
+    """Yield the findings on the session's own tests: plugins that the tests load, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():

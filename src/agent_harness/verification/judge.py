@@ -162,7 +162,8 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in a checkout of a commit and return the verdict. No result on a base commit is compared.
+    """Run the command in a checkout of a commit and return the verdict. The result is not compared with that on a base
+    commit.
 
     Raises the same exceptions as ``judge_command``.
     """

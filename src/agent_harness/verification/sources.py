@@ -74,8 +74,8 @@ def parse(source: bytes | None) -> ast.Module | None:
 def _dump(tree: ast.Module, *, below: int) -> str:
     """Return the tree as text.
 
-    The text is computed 50 stack frames deeper than necessary, so that a tree nested too deeply fails now and not
-    later.
+    The text is computed 50 stack frames deeper than necessary. A tree that is nested too deeply then fails in this
+    function and not in a later step.
     """
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 

@@ -170,7 +170,7 @@ def bring_back(task: Task, commit: str, at: datetime) -> None:
 
 
 def mark(task: Task, message: str, at: datetime) -> None:
-    """Mark a task as failed that was not started because of a dependency. Its number of attempts is unchanged."""
+    """Mark a task as failed because its dependencies kept it from starting. Its number of attempts is unchanged."""
     task.raw["status"] = "failed"
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "DEPENDENCY", message)

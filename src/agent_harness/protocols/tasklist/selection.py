@@ -109,7 +109,9 @@ def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids of the tasks that failed and are not retried. If an id is duplicate, its first task counts."""
+    """Return the ids of the tasks that failed and are not retried. If several tasks have the same id, the first of them
+    counts.
+    """
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -120,7 +122,7 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task. If an id is duplicate, its first task counts."""
+    """Return the dependencies of each unfinished task. If several tasks have the same id, the first of them counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 

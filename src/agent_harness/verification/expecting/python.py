@@ -1,4 +1,4 @@
-"""Search for expected values in Python code by its syntax tree: test files, checking scripts and one-line programs."""
+"""Search for expected values in the syntax tree of Python code: test files, checking scripts and one-line programs."""
 
 import ast
 import re

@@ -1,10 +1,10 @@
 """Record of the state of installed files that influence a check and that an agent could change.
 
 A test run loads an interpreter, ``.pth`` and start-up files, pytest with its dependencies, and every plugin registered
-with pytest. ``Installed.now`` records these files; for an environment inside the project, it records all code files.
-The record contains size, times and inode, which a user's program cannot restore after a change. If they differ, the
-content is compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are
-skipped (``places``). Source: features.md C54.
+with pytest. ``Installed.now`` records these files. In an environment inside the project, it records all code files. For
+each file, the record contains size, times and inode. A user's program cannot restore all of these after a change. If
+they differ, the content is compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no
+agent can write are skipped (``places``). Source: features.md C54.
 """
 
 import base64

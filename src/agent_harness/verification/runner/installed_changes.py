@@ -273,8 +273,8 @@ class _Comparison:
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
         """Return True if a changed file of a package folder influences test runs.
 
-        Otherwise record the change, as that of a harmless package if possible. A file influences test runs if it runs
-        at every start, belongs to a test runner, or differs from what was installed.
+        Otherwise record the change of a harmless package if possible. A file influences test runs if it runs at every
+        start, belongs to a test runner, or differs from what was installed.
         """
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)

@@ -131,7 +131,10 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the worst of a test's outcomes, which counts: error, then failed, then passed, then skipped."""
+    """Return the outcome that counts for a test with several outcomes.
+
+    This is the worst of them: error, then failed, then passed, then skipped.
+    """
     return min(outcomes, key=_WORST_FIRST.index)
 
 

@@ -103,8 +103,8 @@ def _demand(known: "AttemptFacts | None") -> str:
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
     """Prove the task during an agent's turn in ``harness run``, and record the request to complete the task.
 
-    The task is completed after the turn. If the agent makes changes after its request, they are verified then. If there
-    are no such changes, this proof counts.
+    The task is completed after the turn. If the agent makes changes after its request, these changes are verified then.
+    Otherwise this proof counts.
     """
     proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:

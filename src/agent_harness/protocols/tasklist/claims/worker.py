@@ -116,10 +116,9 @@ class Worker:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Worker:
-        """Return a worker that the arguments or, if they are missing, environment variables describe.
+        """Return a worker made from the arguments. For missing or blank arguments, environment variables are used.
 
-        Blank values are treated as missing. ``process`` is the process whose exit ends the session; by default it is
-        found among the ancestor processes.
+        ``process`` is the process whose exit ends the session; by default it is found among the ancestor processes.
         """
         found = os.environ if environ is None else environ
 
