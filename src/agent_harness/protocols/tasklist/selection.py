@@ -50,7 +50,9 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Mark tasks that can never start as failed: those in a cycle, and those that depend on a finally failed task."""
+    """Mark as failed those tasks that can never start: tasks in a cycle, and tasks that depend on a finally failed
+    task.
+    """
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 

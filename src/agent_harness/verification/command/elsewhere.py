@@ -145,8 +145,8 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Set the modification times of the changed files to some weeks ago, as if a user ran the check weeks after the
-    work.
+    """Change the modification times of the changed files to some weeks before now, as if a user ran the check weeks
+    later.
     """
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:

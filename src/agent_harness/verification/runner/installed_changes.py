@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Changes of the installed files between two moments."""
+    """Differences between two records of the installed files, made at two moments."""
 
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
     plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry

@@ -218,10 +218,10 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents of certain sessions could write, possibly without a
-        sandbox.
+        """Return ``now``, extended by the files that agents of earlier or open sessions could write.
 
-        These are the open session, and a session that left changes.
+        Only an open session and a session that left changes count. Agents in these sessions may have worked without a
+        sandbox.
         """
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):

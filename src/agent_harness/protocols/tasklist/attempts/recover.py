@@ -89,7 +89,7 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
 
 
 def _take_over(worker: "Worker", task_id: str) -> "Worker":
-    """Make the worker the owner of the task under a new token; return a worker with this token."""
+    """Make the worker the owner of the task under a new token. Return a copy of the worker with this token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:

@@ -119,7 +119,7 @@ class TaskListProjectPort:
         return self._items
 
     def _list(self) -> State:
-        """Return the present list. It is read again if its file has changed. Callers must not change the list."""
+        """Return the present list. The list file is read again if it has changed. Callers must not change the list."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
