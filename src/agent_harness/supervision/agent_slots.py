@@ -1,7 +1,8 @@
-"""Slots for agents: an agent that runs occupies a slot of the machine and a slot of its provider account.
+"""Slots for agents: a running agent occupies a slot of the machine and a slot of its provider account.
 
 A slot is taken before the agent starts, and released at the end of the session or of the process. ``host.json`` limits
-the slots of an account, and a throttle lowers the limit after a refusal. SC-40, SC-43, SC-44.
+the number of slots of an account. A throttle lowers this limit after the provider refused a request. SC-40, SC-43,
+SC-44.
 """
 
 from agent_harness.kernel import clock, host
@@ -13,9 +14,9 @@ __all__ = ["taken"]
 
 
 def taken(account: str, told: JsonObject, limits: LimitClock) -> HostSlot | str:
-    """Take a slot for an agent of this account. Return the slot, or a user-readable reason why none is free.
+    """Take a slot for an agent of this account. Return the slot, or a reason for the user why no slot is free.
 
-    ``told`` describes the use of the slot for ``harness limits --host``.
+    ``told`` says what the slot is used for; ``harness limits --host`` shows this text.
     """
     most, terms = host.limits()[host.AGENTS], host.account_terms(account)
     tokens = terms.input_tokens_per_minute

@@ -1,8 +1,8 @@
-"""Choice of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
+"""Selection of the agent to start: the first allowed agent whose provider does not refuse requests at the moment.
 
-The choice is made just before an agent is needed, so that work without a model continues. A waiting caller holds no
-lock or slot. The end of the wait is in the clock of rate limits, not in the process. An agent has a slot as long as it
-may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
+The agent is selected just before it is needed, so that work without a model continues until then. A waiting caller
+holds no lock and no slot. The end of a wait is stored in the rate-limit clock, not in the process. An agent has a slot
+for as long as the agent may work (``agent_slots``). Source: ``features.md`` C28, UAH-374; ``scale.md`` SC-40, SC-43.
 """
 
 import shlex
@@ -31,7 +31,7 @@ def _silent(_line: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalPolicy:
-    """Policy for the case that no agent can start: each allowed agent is rate-limited or has no free slot."""
+    """Policy that applies when no agent can start because each allowed agent is rate-limited or has no free slot."""
 
     wait: bool = False  # until the first may be tried; else LimitInForce
     wait_for_slot: bool = True  # until one is free; else NoRoom
@@ -42,7 +42,7 @@ class RefusalPolicy:
     again: str = "harness run"  # the command that goes on
 
     def waits(self, refusal: LimitInForce) -> bool:
-        """Return True if the run waits for the end of this refusal."""
+        """Return True if the run waits until the provider accepts requests again."""
         return self.wait_for_slot if isinstance(refusal, NoRoom) else self.wait
 
     @classmethod
@@ -60,7 +60,7 @@ class RefusalPolicy:
 
 
 class Dispatcher:
-    """Selection of the next agent to start, from a list in order of preference."""
+    """Selector of the next agent to start, from a list of agents in order of preference."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Dispatcher:
     ) -> None:
         """Set the agents to choose from: those of the policy's account if there are any, otherwise all given agents.
 
-        With ``told``, a description for ``harness limits --host``, each selected agent holds a slot until ``rest`` or
-        the next selection.
+        If ``told`` is given, each selected agent holds a slot until ``rest`` is called or another agent is selected.
+        ``harness limits --host`` shows the text of ``told``.
         """
         chosen = tuple(agent for agent in agents if agent.account == patience.account)
         self.agents = chosen or tuple(agents)
@@ -89,8 +89,8 @@ class Dispatcher:
     def choose(self) -> Agent:
         """Return the first agent that is not refused by its provider and for which a slot is free.
 
-        Raise ``LimitInForce`` with the earliest time at which an agent may be tried, or ``NoRoom`` if only a slot is
-        missing.
+        Raise ``LimitInForce`` with the earliest time at which an agent may be tried again. Raise ``NoRoom`` if an agent
+        could start but no slot is free.
         """
         if found := self._found:
             self._found = None
@@ -119,10 +119,10 @@ class Dispatcher:
         raise self._refusal(min(refused, key=lambda limit: limit.until))
 
     def chosen(self, stop_requested: Callable[[], object]) -> Agent:
-        """Return the agent to start; wait for an agent if the policy allows waiting.
+        """Return the agent to start, after a wait if no agent can start now and the policy allows waiting.
 
-        Raise ``LimitInForce`` if the policy does not wait, and ``Interrupted`` if the user requests a stop during the
-        wait.
+        Raise ``LimitInForce`` if the policy does not allow waiting, and ``Interrupted`` if the user requests a stop
+        during the wait.
         """
         try:
             return self.choose()
@@ -134,7 +134,7 @@ class Dispatcher:
         return self.choose()
 
     def _take_slot(self, agent: Agent) -> str | None:
-        """Take a slot for this agent. Return None if the agent may start, otherwise the reason why no slot is free."""
+        """Take a slot for this agent. Return None if a slot was taken, otherwise the reason why no slot is free."""
         if self._told is None:
             return None
         found = agent_slots.taken(agent.account, self._told, self._limits)
@@ -144,7 +144,7 @@ class Dispatcher:
         return None
 
     def rest(self) -> None:
-        """Release the slot of the agent, which no longer works."""
+        """Release the slot of the agent that has stopped working."""
         if self._agent_slot:
             self._agent_slot.release()
         self._agent_slot = self._found = None
@@ -156,14 +156,16 @@ class Dispatcher:
         self.rest()
 
     def has_spare(self, agent: Agent) -> bool:
-        """Return True if another agent could replace this agent, here or in the process that selected the account."""
+        """Return True if another agent could replace this agent, in this process or in the process that selected the
+        account.
+        """
         if self.patience.account:
             return True
         others = (each for each in self.agents if each.account != agent.account)
         return any(self._limits.in_force(each.account) is None for each in others)
 
     def wait(self, refusal: LimitInForce, stop_requested: Callable[[], object]) -> bool:
-        """Wait until an agent may be tried. Return False if the user requested a stop before that."""
+        """Wait until an agent may be tried. Return False if the user requested a stop during the wait."""
         self._say(refusal.message)
         if not isinstance(refusal, NoRoom):
             account = shlex.quote(str(refusal.data["account"]))
@@ -199,7 +201,7 @@ class Dispatcher:
 
 
 def startable(agents: Sequence[Agent], say: Callable[[str], None], hint: str, place: Path) -> tuple[Agent, ...]:
-    """Return the agents that can be started: the first agent, and each possible replacement without a problem.
+    """Return the agents that can be started: the first agent, and each replacement agent that has no problem.
 
     Raise ``ToolMissing`` if the first agent cannot be started, and ``UnsafeTree`` if an agent refuses to work in
     ``place``.

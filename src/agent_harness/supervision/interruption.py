@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and termination signals: the harness stops where that is safe, never while it writes results.
+"""Handling of Ctrl-C and termination signals: the harness stops at a safe point, never while it writes results.
 
 While an agent runs, a signal makes the supervisor end the agent. At other times the signal raises ``KeyboardInterrupt``
 in the main thread, except inside ``held()``. The harness immediately prints a line on stderr that says what the signal
@@ -26,12 +26,12 @@ LOOK_SECONDS = 0.5  # how long a request to stop may go unseen
 
 
 class Stop:
-    """State of a stop request, made by the user or by a signal of the system."""
+    """State of a stop request, which the user or a signal of the operating system has made."""
 
     def __init__(self, paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> None:
         """Set ``paused``, a function that returns True once the user has requested a pause from another terminal.
 
-        ``told`` is the answer to every signal; without it the answer depends on what runs.
+        ``told`` is the text printed after every signal. Without ``told``, the printed text depends on what is running.
         """
         self._paused = paused
         self._told = told
@@ -42,14 +42,15 @@ class Stop:
         self._listening = 0
 
     def requested(self) -> str | None:
-        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None. Polled while an agent
-        runs.
+        """Return ``"user_pause"`` if a signal arrived or a pause was requested, otherwise None.
+
+        The supervisor calls this method again and again while an agent runs.
         """
         return "user_pause" if self._asked or self._paused() else None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. Return False as soon as a stop is
-        requested.
+        """Wait for this number of seconds, scaled by ``HARNESS_TIME_SCALE``. If a stop is requested, return False
+        immediately.
         """
         until = time.monotonic() + clock.scaled(seconds)
         with self.listening(waits=True):
@@ -73,8 +74,9 @@ class Stop:
 
     @contextmanager
     def listening(self, *, waits: bool = False) -> Iterator[None]:
-        """Mark a block that polls ``requested``, in which only a second signal raises. ``waits``: no agent runs in the
-        block.
+        """Mark a block that polls ``requested``: a first signal in the block raises no exception, a second signal does.
+
+        ``waits`` means that no agent runs in the block.
         """
         self._listening += 1
         self._waits = waits
@@ -85,7 +87,7 @@ class Stop:
             self._waits = False
 
     def _answer(self) -> str:
-        """Return the sentence that tells the user what the last signal does."""
+        """Return the sentence that tells the user the effect of the last signal."""
         if self._told or self._held:
             return self._told or IS_WRITTEN
         if self._asked > 1:
@@ -109,10 +111,9 @@ _ANNOUNCED: list[Callable[[], None]] = []
 
 @contextmanager
 def announced(make_room: Callable[[], None]) -> Iterator[None]:
-    """Call ``make_room`` before the answer to a signal is printed, so that a full-screen display can make room for the
-    line.
+    """During the block, call ``make_room`` before the harness prints its answer to a signal.
 
-    The call is made only during the block.
+    A full-screen display can then make room for the printed line.
     """
     _ANNOUNCED.append(make_room)
     try:
@@ -126,8 +127,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def watched(paused: Callable[[], bool] = lambda: False, *, told: str | None = None) -> Iterator[Stop]:
-    """Pass signals to the yielded ``Stop`` during the block. In any thread but the main thread, no signal is
-    handled.
+    """Pass signals to the yielded ``Stop`` during the block. Signals are handled only if the block runs in the main
+    thread.
     """
     stop = Stop(paused, told=told)
     with handled(_SIGNALS, stop.on_signal):

@@ -3,8 +3,8 @@
 Each message is a separate file in ``messages/`` in the project's state folder, which no agent can access. The running
 session checks for messages once a second. An agent that can be steered gets a message during the current turn; any
 other agent gets the message at the start of its next prompt. If no session runs, the next session starts with the
-message. A message is removed after delivery, so a message may arrive twice, but is never lost. A message for one item
-is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
+message. Because a message is removed only after delivery, a message can arrive twice, but is never lost. A message for
+one item is stored in the item's folder, and goes to the agent of that item in any workspace. Source: ``faces.md`` 4.
 """
 
 import os
@@ -35,14 +35,14 @@ class PersonMessage:
 
     @property
     def told(self) -> str:
-        """The message as text for the agent, introduced as the word of a person who watches the run."""
+        """The message as text for the agent, introduced as coming from a person who watches the run."""
         return f"A person who watches this run says: {self.text}"
 
 
 class PersonsMessages:
-    """Pending user messages in the state folder of a project; empty if there is no folder.
+    """Pending user messages in the state folder of a project; no messages are pending if the folder does not exist.
 
-    With an ``item``, the messages for that item are included, and ``leave`` writes messages for that item only.
+    If ``item`` is given, the messages for that item are included, and ``leave`` writes messages for that item only.
     """
 
     def __init__(self, home: str | None, item: str | None = None) -> None:
@@ -65,8 +65,8 @@ class PersonsMessages:
     def leave(self, text: str, *, by: str) -> PersonMessage:
         """Write a new message for the agent.
 
-        Raise ``UsageError`` if the text is empty or too long. Raise ``Refused`` if no session has run or too many are
-        pending.
+        Raise ``UsageError`` if the text is empty or too long. Raise ``Refused`` if no session has run yet or too many
+        messages are pending.
         """
         said = text.strip()
         if not said or len(said) > MOST_CHARACTERS:

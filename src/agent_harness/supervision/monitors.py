@@ -1,10 +1,10 @@
 """Monitors of a session: pure step functions from events to interventions, without clock, disk or processes.
 
     WallClock       a warning, then a stop at the time limit
-    ContextWindow   messages at 75 %, 90 % and 100 % of the context window
+    ContextWindow   messages when 75 %, 90 % and 100 % of the context window are used
     Budget          a stop if a cost limit is exceeded
-    Stall           tokens used without progress (``stalls``)
-    RepeatedError   an error that occurs again and again (``stalls``)
+    Stall           a warning, then the end, if tokens are used without progress (``stalls``)
+    RepeatedError   a warning if the same error occurs again and again (``stalls``)
 
 ``Watch`` keeps the states of the monitors through all turns of one session. After a stop, a ``Watch`` requests nothing
 more. Source: features.md UAH-336..346, UAH-417..419, C27, C58.
@@ -25,7 +25,7 @@ Reason = Literal["context_limit", "timeout", "stuck", "repeated_error", "budget_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Request of a monitor to steer or stop the agent.
+    """Request from a monitor to steer or stop the agent.
 
     ``steer`` sends ``message`` to the agent. ``wrap_up`` sends a message that asks the agent to end its work. If
     ``final`` is set, the agent has a fixed time to end; an agent that cannot get messages is stopped immediately.
@@ -40,7 +40,9 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Changed files of the project: for each path, a stamp that changes if the file's content may have changed."""
+    """Changed files of the project: for each path, a stamp that changes whenever the file's content may have
+    changed.
+    """
 
     changed: Mapping[str, object] = field(default_factory=dict)
 
@@ -49,7 +51,10 @@ NO_FACTS = ProjectFacts()
 
 
 class Monitor(ABC, Generic[State]):
-    """Base class of a monitor: frozen settings and a pure step. ``at`` is in seconds since the session began."""
+    """Base class of a monitor, which has frozen settings and a pure step function.
+
+    ``at`` is the time in seconds since the session began.
+    """
 
     @abstractmethod
     def begin(self) -> State:
@@ -62,7 +67,7 @@ class Monitor(ABC, Generic[State]):
         """Return the monitor's next state and its interventions; ``event`` is None if only time has passed."""
 
     def wants_facts(self, state: State, event: Event) -> bool:
-        """Return True if ``step`` needs the project's changed files for this event. Otherwise the changed files are not
+        """Return True if ``step`` needs the project's changed files for this event. If not, the changed files are not
         read.
         """
         return False
@@ -92,9 +97,10 @@ class Watch:
         return any(monitor.wants_facts(state, event) for monitor, state in pairs)
 
     def step(self, event: Event | None, at: float, facts: ProjectFacts = NO_FACTS) -> tuple[Intervention, ...]:
-        """Return the interventions that are due: only the first stop, else only the first final wrap-up, else all.
+        """Return the interventions that are due: the first stop if there is one, else the first final wrap-up, else
+        all.
 
-        After a final wrap-up only a stop is returned; after a stop, nothing.
+        After a final wrap-up, only a stop is returned. After a stop, nothing is returned.
         """
         if self.stopped:
             return ()
@@ -143,7 +149,9 @@ class WallClock(Monitor[int]):
     def step(
         self, state: int, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[int, tuple[Intervention, ...]]:
-        """Return the time warning once and the stop once. If the stop is due, an unsent warning is omitted."""
+        """Return the time warning and the stop when they are due, each only once. If the stop is due, an unsent warning
+        is omitted.
+        """
         if at >= self.timeout_seconds:
             stop = Intervention(kind="stop", reason="timeout", message=TIMEOUT_TEXT)
             return 2, (stop,) if state < 2 else ()
@@ -154,8 +162,9 @@ class WallClock(Monitor[int]):
         return state, ()
 
     def deadline(self, state: int) -> float | None:
-        """Return the time of the warning, then the time of the stop, in seconds since the session began; None after the
-        stop.
+        """Return the time of the next action, in seconds since the session began.
+
+        This is first the time of the warning, then the time of the stop, and None after the stop.
         """
         if state == 0 and self.warning_seconds is not None:
             return min(self.warning_seconds, self.timeout_seconds)
@@ -183,8 +192,8 @@ class ContextWindow(Monitor[int]):
     """Monitor of how full the context window is after each model call. The state is the highest threshold passed (0 to
     3).
 
-    Each threshold causes one message per session, even if a compaction empties the window in between. A call that
-    passes several thresholds causes only the message of the highest threshold.
+    Each threshold causes one message per session, even if a compaction empties the window in between. If a call passes
+    several thresholds, only the message for the highest threshold is sent.
     """
 
     window_tokens: int
@@ -222,7 +231,7 @@ TOGETHER_TEXT = "{name} cost ${spent:.2f}, including amounts reserved by running
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLimit:
-    """Cost limit in US dollars, with the amount that earlier sessions have spent."""
+    """Cost limit in US dollars, with the amount that earlier sessions have already spent."""
 
     name: str  # "Session", "Feature", "Project": the first word of the message
     limit_usd: float
@@ -255,8 +264,9 @@ class Budget(Monitor[Totals]):
     def step(
         self, state: Totals, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Totals, tuple[Intervention, ...]]:
-        """Return a stop that names the first exceeded cost limit. A cost equal to the limit does not exceed the
-        limit.
+        """Return a stop if a cost limit is exceeded. The stop's message mentions the first exceeded limit.
+
+        A cost equal to the limit does not exceed the limit.
         """
         if not isinstance(event, Usage):
             return state, ()

@@ -1,6 +1,6 @@
 """Two records of a session: a transcript for the user, and a cassette that can be replayed.
 
-Secrets are redacted in both records. A write error ends the record, not the session; ``problem`` has the reason.
+Secrets are redacted in both records. A write error ends the record, not the session; ``problem`` contains the reason.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Recording:
     """Cassette of a session's turns in the file ``path``: events with their times, and file changes.
 
     ``tree`` returns the current git tree of the files; ``kept`` lists the harness's own files in that tree. Each event
-    costs one line, each turn two scans of the work tree.
+    adds one line to the file. Each turn scans the work tree twice.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class Recording:
         self._write({"turn": brief.round, "began": clock.timestamp(fraction=True), **prompt})
 
     def event(self, event: Event) -> None:
-        """Record an event of the agent in the cassette, except the end of the turn, which ``close`` writes."""
+        """Record an event of the agent in the cassette. Ignore the end of the turn, because ``close`` records the
+        end.
+        """
         if isinstance(event, Finished) or self._size > LIMIT_BYTES:
             return
         record = record_of(Text(self._mask.mask(event.text)) if isinstance(event, Text) else event)
@@ -90,7 +92,9 @@ class Recording:
         self._write({"at": self._at(), "told": redact(text)})
 
     def close(self, reason: str, *, ok: bool, message: str) -> None:
-        """Record the turn's file changes and its end in the cassette. All agent processes must have ended."""
+        """Record the turn's file changes and its end in the cassette. Call this after all agent processes have
+        ended.
+        """
         for step in self._steps():
             self._write(step)
         said = redact(message) if reason == "finished" else f"ended by the harness: {reason}"
@@ -150,7 +154,7 @@ _LEAST_HEAD = 65_536
 
 
 class TextTail:
-    """Buffer for the last ``limit`` characters of a stream of texts."""
+    """Buffer for the last ``limit`` characters of a stream of strings."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -159,7 +163,7 @@ class TextTail:
         self.left_out = 0  # characters that were dropped
 
     def add(self, text: str) -> None:
-        """Add a text to the buffer, and drop the oldest texts beyond the limit."""
+        """Add a string to the buffer, and drop the oldest strings beyond the limit."""
         if len(text) > self._limit:
             kept = text[-self._limit :]
             begins = _FIRST_WORD.match(kept)  # half a word may be half a secret
@@ -186,7 +190,7 @@ class KeyMask:
         self._lines_left = 0
 
     def mask(self, text: str) -> str:
-        """Return the text with each line of a private key replaced."""
+        """Return the text after replacing each line of a private key."""
         if not self._lines_left and "PRIVATE KEY" not in text:
             return text
         return "\n".join(self._line(line) for line in text.split("\n"))
@@ -206,9 +210,9 @@ class KeyMask:
 class Transcript:
     """Text file with the transcript of a session; each further turn is appended.
 
-    Text is written immediately up to ``limit_bytes``, minus a reserve for the end. Later text is kept in memory, and
-    ``close`` writes its last part after a line with the number of omitted bytes. A write error ends the transcript, not
-    the session; ``problem`` has the reason.
+    Text is written immediately until the file has ``limit_bytes`` minus a reserve for the end. Later text is kept in
+    memory. ``close`` then writes the number of omitted bytes and the last part of that text. A write error ends the
+    transcript, not the session; ``problem`` contains the reason.
     """
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
@@ -220,11 +224,11 @@ class Transcript:
         self._room = self._head_room(limit_bytes)
 
     def event(self, event: Event) -> None:
-        """Write an event of the agent to the transcript."""
+        """Write an event of the agent into the transcript."""
         self._put(rendered(event))
 
     def note(self, text: str) -> None:
-        """Write a message or an action of the harness to the transcript."""
+        """Write a message or an action of the harness into the transcript."""
         self._put(f"[harness] {text}")
 
     def close(self) -> None:
@@ -286,7 +290,7 @@ class Transcript:
 
 
 def rendered(event: Event) -> str:
-    """Return an agent event as text for the transcript."""
+    """Convert an agent event to text for the transcript."""
     if isinstance(event, Text):
         return event.text
     if isinstance(event, ToolCall):

@@ -1,8 +1,7 @@
-"""Monitors for a session that uses tokens without progress or repeats an error; they request warnings and the end.
+"""Monitors for a session that uses tokens without progress or repeats an error.
 
-``supervisor.py`` carries the requests out, and also ends a silent agent. ``monitors.py`` has the time limit.
-
-Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
+The monitors request a warning or the end of the session. ``supervisor.py`` carries out these requests, and also ends a
+silent agent. ``monitors.py`` contains the time limit. Source: features.md UAH-328..334, UAH-337, UAH-363, C18, C43.
 """
 
 import re
@@ -25,8 +24,7 @@ LOOP_TEXT = (
     "Do something else, or end and say what blocks you."
 )
 LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL = 10, 20, 40
-"""Numbers of identical consecutive tool calls at which the files are checked, the agent is warned, and the session
-ends.
+"""Numbers of identical tool calls in a row after which the files are checked, the agent is warned, or the session ends.
 
 Calls that only wait for a server do not count.
 """
@@ -35,7 +33,7 @@ EXPECTED_COMMANDS = 3
 
 
 def is_test_command(command: str) -> bool:
-    """Return True if a command in a shell line runs pytest, even through a wrapper such as ``poetry run``."""
+    """Return True if a command in a line of shell code runs pytest, even through a wrapper such as ``poetry run``."""
     return "pytest" in command and any(_runs_pytest(each.plain) for each, _ in read(command[:4000]).every())
 
 
@@ -59,7 +57,7 @@ class WorkDone:
 
     @property
     def nothing(self) -> bool:
-        """True if the agent ran no test, and fewer commands than expected."""
+        """True if the agent ran no test and ran fewer commands than the minimum that counts as work."""
         return not self.test_runs and self.commands < EXPECTED_COMMANDS
 
     def after(self, event: Event) -> "WorkDone":
@@ -87,7 +85,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class CallsAlike:
-    """Row of identical consecutive tool calls with identical answers, and the length of the row."""
+    """Series of consecutive identical tool calls with identical answers, with the number of calls in the series."""
 
     call: str = ""
     answer: str | None = None
@@ -95,7 +93,9 @@ class CallsAlike:
     seen: Mapping[str, object] | None = None  # the changed paths when the row was looked at first
 
     def after(self, event: ToolCall | ToolResult) -> "CallsAlike":
-        """Return the row of identical calls after this call or answer; a different call or answer starts a new row."""
+        """Return the series of identical calls after this call or answer. A different call or answer starts a new
+        series.
+        """
         if isinstance(event, ToolCall):
             call = f"{event.name} {sorted(event.input.items(), key=str)!r}"
             return replace(self, times=self.times + 1) if call == self.call else CallsAlike(call=call, times=1)
@@ -140,11 +140,11 @@ class Stall(Monitor[StallState]):
     force_stop_message: str = FORCE_STOP_TEXT
 
     def begin(self) -> StallState:
-        """Return the initial state; file changes count from the beginning of the session."""
+        """Return the initial state, in which file changes are counted from the beginning of the session."""
         return StallState()
 
     def wants_facts(self, state: StallState, event: Event) -> bool:
-        """Return True if a progress check is due, or if a repeated tool call has reached one of its thresholds."""
+        """Return True if a progress check is due, or if the number of identical tool calls has reached a threshold."""
         if isinstance(event, ToolCall):
             return state.alike.after(event).times in (LOOK_AT_CALL, WARN_AT_CALL, STOP_AT_CALL)
         return isinstance(event, Usage) and (self._due(state, event) or self._half_due(state, event))
@@ -152,7 +152,7 @@ class Stall(Monitor[StallState]):
     def step(
         self, state: StallState, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[StallState, tuple[Intervention, ...]]:
-        """Count the agent's work. If a check is due and finds no progress, return the warning or the final wrap-up."""
+        """Count the agent's work. Return the warning or the final wrap-up if a check is due and finds no progress."""
         if event is None:
             return state, ()
         said: tuple[Intervention, ...] = ()
@@ -241,14 +241,18 @@ _NEXT_COMMAND = re.compile(r"\s{0,4}(?:[$] |.{0,12}\[CMD:(?:RUN|EXIT)\]|=+ test 
 
 
 def error_of(line: str) -> str | None:
-    """Return the error in a line of output, without parts that vary between repeats; None if the line has no error."""
+    """Return the error in a line of output, without the parts that vary between repeats; None if the line has no
+    error.
+    """
     line = line.strip()[:400]
     return " ".join(_VARYING.sub("#", line).split())[:200] if _ERROR.match(line) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """State of the ``RepeatedError`` monitor: how often each error was seen in text and in tool results."""
+    """State of the ``RepeatedError`` monitor: the number of times that each error was seen in text and in tool
+    results.
+    """
 
     told: Mapping[str, int] = field(default_factory=dict)  # in text
     returned: Mapping[str, int] = field(default_factory=dict)  # in tool results
@@ -258,7 +262,7 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedError(Monitor[Errors]):
-    """Monitor that warns the agent once about an error in which ``max_repeated`` commands ended. The session is not
+    """Monitor that warns the agent once if ``max_repeated`` commands ended with the same error. The session is not
     stopped.
     """
 
@@ -272,7 +276,7 @@ class RepeatedError(Monitor[Errors]):
     def step(
         self, state: Errors, event: Event | None, facts: ProjectFacts, at: float
     ) -> tuple[Errors, tuple[Intervention, ...]]:
-        """Count the errors in the event. An error seen both in the text and in a tool result counts once."""
+        """Count the errors in the event. An error seen both in the agent's text and in a tool result counts once."""
         if isinstance(event, ToolCall | Usage):
             return (replace(state, in_step=frozenset()) if state.in_step else state), ()
         if isinstance(event, Text):

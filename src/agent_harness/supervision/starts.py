@@ -1,7 +1,7 @@
 """Limit on the number of agent starts for one item, so that no loop runs forever.
 
-Each start is recorded on disk before the agent runs, in a file that agents are not told about. Only the user resets the
-count. Every loop therefore ends, even if the harness is killed in each round.
+Each start is recorded on disk before the agent runs, in a file that agents are not told about. Only the user can reset
+the count. Therefore every loop ends, even if the harness is killed in each round.
 """
 
 from agent_harness.errors import StartsUsedUp
@@ -11,23 +11,23 @@ HISTORY = "starts.jsonl"
 MOST_STARTS = 200
 """Maximum number of agent starts for one item, unless a setting overrides the number.
 
-Legitimate work needs at most about 60 starts: three attempts or stuck sessions, each with a first turn, three fix
-rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
+Legitimate work needs at most about 60 starts. These are three attempts or stuck sessions, each with a first turn, three
+fix rounds and a turn that shows evidence, each tried four times. The maximum is about three times that number.
 """
 
 ITEMS_WORTH = 50
-"""Factor from the limit of one item to the limit of all items of a project together.
+"""Factor by which the limit for all items of a project together exceeds the limit for one item.
 
-The second limit is needed because agents can add and rename items.
+The limit for the project is needed because agents can add and rename items.
 """
 
 
 class StartCount:
     """Number of agent starts for one item since the user last allowed more starts.
 
-    Each start is a line of ``starts.jsonl`` in the project's state folder. The limit is the smaller of the limit
-    recorded with the first counted start and the current limit. An agent that raises the limit in a project file gains
-    nothing.
+    Each start is a line of ``starts.jsonl`` in the project's state folder. The limit in force is the smaller of two:
+    the limit recorded with the first counted start, and the current limit. An agent that raises the limit in a project
+    file therefore gains nothing.
     """
 
     def __init__(self, folder: str, item: str, *, most: int = MOST_STARTS, hint: str = "harness resume") -> None:
@@ -40,11 +40,11 @@ class StartCount:
         self._hint = hint
 
     def used_up(self) -> StartsUsedUp | None:
-        """Return the error if no more agents may be started for the item, otherwise None."""
+        """Return an error if no more agents may be started for the item, otherwise None."""
         return self._over(1)
 
     def begin(self, run_id: str | None) -> None:
-        """Record one more agent start durably, before the agent starts.
+        """Record one more agent start on disk before the agent starts.
 
         Raise ``StartsUsedUp`` if the limit is reached, and ``Refused`` if the start cannot be written to disk.
         """
@@ -77,7 +77,7 @@ class StartCount:
 
 
 def go_on(folder: str) -> None:
-    """Record that the user allows a full new number of agent starts for every item of the project."""
+    """Record that the user allows each item of the project the full number of agent starts again."""
     path = f"{folder}/{HISTORY}"
     last = journal.tail(path, 1)
     if last and not last[0].get("goes_on"):

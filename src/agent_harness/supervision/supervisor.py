@@ -1,8 +1,8 @@
-"""Supervision of one agent turn, from its start to its ``Outcome``. No process of the turn survives.
+"""Supervision of one agent turn, from its start to its ``Outcome``. When the turn ends, all its processes have ended.
 
-An agent that cannot be steered gets no messages: undelivered messages are listed in ``Outcome.not_delivered``. The
-agent is then stopped only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source:
-features.md UAH-328..356, C18, C27.
+An agent that cannot be steered gets no messages: undelivered messages are listed in ``Outcome.not_delivered``. Such an
+agent is stopped only at the hard limits (context 100 %, timeout, budget, the second stuck check). Source: features.md
+UAH-328..356, C18, C27.
 """
 
 import re
@@ -31,7 +31,7 @@ TRANSCRIPT_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence in the agent's output that one test file was run; the latest result line counts."""
+    """Evidence in the agent's output that one test file was run. The latest result line of a test runner counts."""
 
     test_file: str  # as the feature names it; a ``::node`` part does not belong to the file's name
     named: bool = False
@@ -39,7 +39,9 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """True if the output mentioned the test file and contained a result line of a test runner, in any order."""
+        """True if the output mentioned the test file and contained a result line of a test runner. The order does not
+        matter.
+        """
         return self.named and self.result is not None
 
     @property
@@ -69,7 +71,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Result and usage of one turn. An ``Outcome`` does not say if the work is good.
+    """Result and usage of one turn. An ``Outcome`` does not say whether the work is good.
 
     ``reason`` is one of:
 
@@ -81,7 +83,7 @@ class Outcome:
       budget_exceeded   a cost limit was exceeded
       user_pause        the user requested a pause or a stop
       no_response       the agent was silent for too long
-      over_limit        the agent used more of the machine than allowed
+      over_limit        the agent used more of the machine's resources than allowed
       error             the adapter failed
     """
 
@@ -127,15 +129,16 @@ def supervise(
 ) -> Outcome:
     """Run one agent turn to its end. All agent processes have exited when this function returns or raises.
 
-    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; a
-    returned text ends the turn with reason ``user_pause``. The text ``user_pause`` lets an open tool call end first,
-    within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a session
-    share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``.
+    ``on_started`` gets the process record before any event is read. ``stop_requested`` is called once a second; if it
+    returns a text, the turn ends with the reason ``user_pause``. If the text is ``user_pause``, an open tool call may
+    end first, within ``wrap_up_seconds``. ``facts`` is called only if a monitor needs the changed files. All turns of a
+    session share one ``Watch``, one ``session_began`` (of ``time.monotonic``) and one ``recording``.
 
     After ``silence_seconds`` without an event and without an open tool call, the turn ends with reason ``no_response``.
-    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. If a refusal of the provider ends the turn,
-    the refusal is stored in the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes the refusal.
-    The user's ``messages`` reach a steerable agent within a second; otherwise they wait. Raises the errors of
+    ``HARNESS_TIME_SCALE`` scales this limit and the clock of the monitors. If the provider's refusal ends the turn, the
+    refusal is stored in the rate-limit clock (``kernel/rate_limits.py``); a successful turn removes the refusal.
+
+    The user's ``messages`` reach a steerable agent within a second; other agents get them later. Raise the errors of
     ``agent.start``.
     """
     began_at = clock.now()
@@ -172,8 +175,9 @@ def supervise(
 
 
 def _kept(account: str, outcome: Outcome, began_at: datetime) -> Outcome:
-    """Store a provider's refusal in the rate-limit clock, or remove it after success. Return the outcome with the
-    limit.
+    """Store a provider's refusal in the rate-limit clock, or remove the refusal after a successful turn.
+
+    Return the outcome with the limit that is now in force.
     """
     if outcome.ok:
         LimitClock().forget(account, noted_before=began_at)
@@ -193,9 +197,9 @@ SILENT_TEXT = "The agent gave no sign for {seconds:g} s."
 
 
 class Silence:
-    """Limit on the time between two events of a turn. An agent with an open tool call may be silent.
+    """Limit on the time between two events of a turn. The limit does not apply while the agent has an open tool call.
 
-    Times are those of the monotonic clock, in seconds. Without a limit, the silence may last forever.
+    Times are those of the monotonic clock, in seconds. Without a limit, the agent may be silent forever.
     """
 
     def __init__(self, limit_seconds: float | None, now: float) -> None:
@@ -220,7 +224,7 @@ TAIL_CHARACTERS = 8192
 class Heard:
     """Summary of a turn's events so far: usage, evidence, refusal and end.
 
-    ``model`` prices usage events without a model name. A run of ``test_file`` counts as evidence.
+    ``model`` determines the price of usage events without a model name. A run of ``test_file`` counts as evidence.
     """
 
     def __init__(self, model: str | None, test_file: str | None) -> None:
@@ -256,13 +260,13 @@ class Heard:
             self.finished = event
 
     def tail(self) -> str:
-        """Return the agent's last text with secrets redacted."""
+        """Return the end of the agent's text, with secrets redacted."""
         return self._tail.text()
 
     def own_ending(self) -> tuple[str, str]:
-        """Return the reason and message of a turn that ended by itself, not by the harness.
+        """Return the reason and message of a turn that the agent ended, not the harness.
 
-        A refusal of the provider is the reason unless the agent continued to work after the refusal.
+        If the provider refused a request, the refusal is the reason, unless the agent continued to work afterwards.
         """
         finished = self.finished
         if finished is None:
@@ -277,8 +281,8 @@ class Heard:
 
 
 def _with_reset(refused: RateLimited) -> RateLimited:
-    """Return the provider's refusal with its reset time, computed from the wait if the provider reported only a
-    wait.
+    """Return the provider's refusal with its reset time. The time is computed if the provider reported only a waiting
+    time.
     """
     if clock.parse(refused.resets_at) or refused.retry_after_seconds is None:
         return refused
@@ -330,7 +334,7 @@ class Listening:
         self._next_poll = self._started
 
     def to_the_end(self) -> Outcome:
-        """Process events until the turn ends by itself or the harness ends the turn; return the outcome."""
+        """Process events until the agent or the harness ends the turn; return the outcome."""
         try:
             self._listen()
         except HarnessError as error:
@@ -457,7 +461,7 @@ class Listening:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _end_it(self) -> None:
-        """Stop the agent of a turn that did not end by itself, and read the remaining output."""
+        """Stop the agent, whose turn did not end by itself, and read the remaining output."""
         self._terms.transcript.note("stopping the agent" + (f": {self._ending[1]}" if self._ending else ""))
         if self._terms.interruptible and not self._turn.ended and self._turn.interrupt():
             self._listen_on(time.monotonic() + self._terms.grace_seconds)

@@ -1,4 +1,4 @@
-"""Verification of a candidate commit in a separate checkout, to decide if the work really passes.
+"""Verification of a candidate commit in a separate checkout, to decide whether the work really passes.
 
     judge             the verdict on a candidate, step by step
     guard             rules on protected files

@@ -70,7 +70,7 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """True if the result is decided, so that no further step runs."""
+        """True if the verification is already decided, so that no further step runs."""
         return self.failed or any(finding.severity == CRITICAL for finding in self.findings)
 
     @property
@@ -79,7 +79,7 @@ class Case:
         return self.work_in(self.changes, self.survey)
 
     def work_in(self, changes: CandidateChanges, survey: Survey) -> list[FileChange]:
-        """Return those of the given changes that are neither tests nor used by tests."""
+        """Return only those of the given changes whose files are neither tests nor used by tests."""
         side = set(survey.test_side)
         return [change for change in changes.files if change.path not in side and not is_conftest(change.path)]
 
@@ -89,23 +89,23 @@ class Case:
         return min(self.strictness.timeout_seconds, _PART_LEAST_SECONDS + _PART_TIMES * self.runs["proof"].seconds)
 
     def find(self, code: str, message: str, *, of_session: bool = False, **data: object) -> None:
-        """Add a finding whose severity comes from the table ``FOLLOWS`` and the strictness settings."""
+        """Add a finding. The table ``FOLLOWS`` and the strictness settings determine its severity."""
         severity = what_follows(code, self.strictness, of_session=of_session)
         end = "" if code in _UNENDED or message.endswith(".") else self.runner.ends_with
         self.findings.append(Finding(code, severity, message + end, data))
 
     def told(self, told: Told) -> None:
-        """Add the finding that a runner reports about a run."""
+        """Add a finding from the statement of a runner about a run."""
         self.find(told.code, told.message, **told.data)
 
     def over_limit(self, what: str, run: Run) -> None:
-        """Add the finding for a run that was stopped because it used more of the machine than allowed."""
+        """Add a finding for a run that was stopped because it used more of the machine's resources than allowed."""
         message = f"{what} {run.over_limit}, and was stopped; its result does not count"
         self.find("over_limit", message, problem=run.problem)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Report the start and end of a step around the block, and record the step's state and duration."""
+        """Report the start and end of a step around the block, and record the result and duration of the step."""
         self._step, began, ran = name, time.monotonic(), len(self.runs)
         self.on_step(name, "started", None)
         yield
@@ -117,7 +117,7 @@ class Case:
         self.on_step(name, state, self.runs.get(name))
 
     def run(self, name: str, command: str, commit: str = "", **asked: object) -> Run:
-        """Run a command on the candidate, or on another commit if given, and keep the run under its name."""
+        """Run a command on the candidate, or on another commit if given, and store the run under its name."""
         if name != self._step:
             self.on_step(name, "started", None)
         terms = replace(RunAsked(seconds=self.strictness.timeout_seconds), **asked)  # type: ignore[arg-type]
@@ -137,17 +137,17 @@ class Case:
         return done
 
     def check_stop(self) -> None:
-        """Raise ``Interrupted`` if a stop of the verification was requested."""
+        """Raise ``Interrupted`` if the verification was asked to stop."""
         if self.stop is not None and self.stop():
             raise Interrupted("verification was stopped")
 
     def as_they_were(self, paths: Collection[str]) -> list[FileChange]:
-        """Return files of the base commit as file changes with equal content before and after."""
+        """Return files of the base commit as file changes whose content is the same before and after."""
         known = ((path, self.tree.read(path)) for path in sorted(paths))
         return [FileChange(path=path, status="M", before=text, after=text) for path, text in known if text]
 
     def verdict(self, passing: Mapping[str, bool] | None = None) -> Verdict:
-        """Return the verdict from the results so far. ``passing`` tells for each test id if the test passes."""
+        """Return the verdict from the results so far. ``passing`` maps each test id to True if the test passes."""
         outcomes = passing or {}
         trees = [self.objects.tree_of(commit) for commit in (self.base, self.candidate)]
         return Verdict(

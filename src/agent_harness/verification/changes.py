@@ -22,7 +22,7 @@ _LINK = "120000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """Path that differs between two commits, with its contents if they were read."""
+    """Path that differs between two commits. The contents in both commits are included if they were read."""
 
     path: str
     status: str  # "A" added, "M" changed (content, mode or kind), "D" gone
@@ -38,7 +38,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateChanges:
-    """Changes between the base commit and the candidate, with all paths of the two commits."""
+    """Changes between the base commit and the candidate, with all paths of both commits."""
 
     files: tuple[FileChange, ...]
     before: frozenset[str]
@@ -48,7 +48,7 @@ class CandidateChanges:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """File tree with all paths relative to the project, and contents read on demand."""
+    """File tree whose paths are relative to the project and whose contents are read on demand."""
 
     paths: Collection[str]
     read: Callable[[str], bytes | None]
@@ -58,7 +58,9 @@ class Tree:
 def between(
     git: Git, objects: Objects, base: str, candidate: str, *, wanted: Callable[[str], bool]
 ) -> CandidateChanges:
-    """Return the changes from ``base`` to ``candidate``. The content of a path is read if ``wanted`` returns True."""
+    """Return the changes from ``base`` to ``candidate``. The content of a path is read only if ``wanted`` returns True
+    for it.
+    """
     inside, tree = _namer(git), objects.tree_of(base)
     rows = {inside(path): pair for path, pair in objects.differences(tree, objects.tree_of(candidate)).items()}
     ids = {entry.oid for path, pair in rows.items() if wanted(path) for entry in pair if entry.mode != GITLINK}
@@ -88,7 +90,9 @@ def between(
 
 
 def _outside_of(path: str, target: bytes | None) -> str:
-    """Return the target of the symbolic link at ``path`` if it is outside the repository, otherwise an empty text."""
+    """Return the target of the symbolic link at ``path`` if the target is outside the repository, otherwise an empty
+    string.
+    """
     named = os.fsdecode(target or b"")
     leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
     return named if leads.startswith(("/", "../")) else ""
@@ -115,7 +119,7 @@ def tree_at(git: Git, objects: Objects, commit: str) -> Tree:
 
 
 def contents(git: Git, commit: str, paths: Collection[str]) -> Mapping[str, bytes]:
-    """Return the contents of ``commit`` at these paths. Missing and too large files are omitted."""
+    """Return the contents of ``commit`` at these paths. Files that are missing or too large are omitted."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -133,7 +137,7 @@ def _files(objects: Objects, tree: str, below: bytes) -> Iterator[tuple[bytes, T
 
 
 def _blobs(objects: Objects, names: Collection[str]) -> dict[str, bytes]:
-    """Return the contents of git objects by name. Objects that are too large are omitted."""
+    """Return the contents of git objects by object id. Objects that are too large are omitted."""
     sizes = sorted((size, name) for name in names if name and (size := objects.size(name)) is not None)
     totals = accumulate(size for size, _ in sizes)
     fit = [
@@ -156,5 +160,5 @@ def _namer(git: Git) -> Callable[[bytes], str]:
 
 
 def outside(path: str, prefix: str) -> str:
-    """Return a project path as a path relative to the repository root."""
+    """Convert a path relative to the project to a path relative to the repository root."""
     return os.path.normpath(f"{prefix}/{path}") if prefix else path

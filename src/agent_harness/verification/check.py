@@ -2,7 +2,7 @@
 
 Direct pytest calls (``pytest``, ``python -m pytest``, ``poetry run pytest``, ``coverage run -m pytest``) get the report
 options as arguments. Commands that need a shell get these options through ``PYTEST_ADDOPTS``. Other runners write JUnit
-XML to the path that replaces ``{report}``.
+XML to the path that the harness inserts for ``{report}``.
 """
 
 import re
@@ -24,7 +24,7 @@ KEEP_GOING = ("--maxfail=0", "--continue-on-collection-errors")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Parsed command line of a check, as far as the harness understands it."""
+    """Parsed command line of a check. Parts that the harness does not understand stay unparsed."""
 
     text: str
     variables: tuple[tuple[str, str], ...] = ()  # NAME=value written in front
@@ -35,7 +35,7 @@ class Command:
 
     @property
     def reports_itself(self) -> bool:
-        """True if the command contains ``{report}``, so that its runner writes the report."""
+        """True if the command contains ``{report}``: its test runner then writes the report."""
         return _REPORT in self.text
 
     @property
@@ -45,17 +45,19 @@ class Command:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The words up to and including the program, which is resolved before the agent starts."""
+        """The words of the command up to and including the program. The program is resolved before the agent starts."""
         return self.words[: self.program + 1]
 
     @property
     def shown(self) -> str:
-        """The first words of the command, for messages."""
+        """The first words of the command, for use in messages."""
         return shlex.join(self.head) if self.words else self.text
 
 
 def parse(text: str) -> Command:
-    """Return the command in ``text``. A command with shell syntax keeps its text and has no words."""
+    """Return the command that ``text`` contains. A command with shell syntax keeps its text and is not split into
+    words.
+    """
     found = read(text)
     command = found.commands[0] if len(found.commands) == 1 and not found.fault else None
     if command is None or not _is_plain(text, command):
@@ -82,7 +84,7 @@ def parse(text: str) -> Command:
 
 
 def _runner_at(words: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the index of the word that starts pytest and the index of its first argument; ``None`` for other
+    """Return the index of the word that starts pytest and the index of pytest's first argument; ``None`` for other
     commands.
     """
     name = name_of(words[start:])
@@ -101,7 +103,9 @@ def _starts_modules(name: str) -> bool:
 
 
 def _is_plain(text: str, command: ShellCommand) -> bool:
-    """Return True if the words can be started without a shell. Braces and brackets are allowed, as in test ids."""
+    """Return True if the words can be started without a shell. Braces and brackets are allowed, because test ids
+    contain them.
+    """
     around = command.keys or command.redirects or command.after or command.before or command.patterns
     means = any(word.expands or word.wildcard or word.tilde for word in command.words)
     return not (around or means or text[command.words[-1].end :].strip())
@@ -112,8 +116,8 @@ def report_options(
 ) -> list[str]:
     """Return the pytest options that make a run write a report, load the run recorder and ignore state of earlier runs.
 
-    ``keep_going``: one failing or broken test module does not stop the other tests. ``root`` is the folder to which ids
-    are relative, for a project without pytest settings. ``blocked`` plugins are not loaded.
+    ``keep_going``: a failing or broken test module does not stop the other tests. ``root``: test ids are relative to
+    this folder if the project has no pytest settings. ``blocked``: these plugins are not loaded.
     """
     options = [f"--junitxml={report}", "-o", "junit_family=xunit1", "-o", "junit_logging=no"]
     options += ["-o", f"cache_dir={cache}", "-p", RECORDER]
@@ -130,10 +134,10 @@ def without_plugins(names: Sequence[str]) -> list[str]:
 def with_report(
     command: Command, words: Sequence[str], report: str, options: Sequence[str], *, imports: str = ""
 ) -> tuple[str | list[str], dict[str, str]]:
-    """Return the command and additional variables with which a run writes its report to ``report``.
+    """Return the command and the additional variables that make a run write its report to ``report``.
 
     ``words`` are the command's words with the program resolved; they are ignored if the command needs a shell.
-    ``imports`` is the PYTHONPATH of the run; if the command sets its own PYTHONPATH, ``imports`` comes first.
+    ``imports`` is the PYTHONPATH of the run. If the command sets its own PYTHONPATH, ``imports`` precedes it.
     """
     variables = {name: value for name, value in command.variables if name != "PYTHONPATH"}
     text = _IMPORTS.sub(lambda found: f"{found[0]}{shlex.quote(imports)}:", command.text)

@@ -6,7 +6,7 @@ Git commands of tests therefore do not affect the project's refs and settings. N
 project's ``.git`` is used.
 
 Overlays are built from git objects before any file is written, so that symbolic links in a commit are never followed.
-Submodules are empty folders, as after a plain clone. Compiled Python files of a commit are omitted.
+Submodules become empty folders, as after a clone without submodules. Compiled Python files of a commit are omitted.
 """
 
 import hashlib
@@ -55,7 +55,9 @@ _REMOVAL_PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Project paths that a checkout takes from another commit. A path that the other commit lacks is removed."""
+    """Project paths that a checkout takes from another commit. A path that does not exist in the other commit is
+    removed.
+    """
 
     commit: str
     paths: Collection[str]
@@ -63,14 +65,14 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Files that have other contents in the checkout than in its commit, by project path."""
+    """Files whose contents in the checkout differ from those in the checked-out commit, by project path."""
 
     files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
-    """Folder with a commit's files, in which a command runs."""
+    """Folder that contains a commit's files and in which a command runs."""
 
     commit: str
     top: Path  # of the checkout
@@ -81,26 +83,24 @@ class Checkout:
 
     @property
     def has_settings(self) -> bool:
-        """True if pytest finds settings of the commit in the project folder or above it."""
+        """True if the commit contains pytest settings that pytest finds in the project folder or a folder above it."""
         folders = [folder for folder in (self.cwd, *self.cwd.parents) if folder.is_relative_to(self.top)]
         return any(decides(folder / name, _content(folder / name)) for folder in folders for name in SETTINGS_FILES)
 
     def moved(self, entry: str, project: Path) -> str:
-        """Return an entry of a search path, with a folder inside the project replaced by the checkout's copy of the
-        folder.
-        """
+        """Return an entry of a search path. A folder inside the project is replaced by its copy in the checkout."""
         real, place = Path(os.path.realpath(project / entry)), Path(os.path.realpath(project))
         return str(self.cwd / real.relative_to(place)) if entry and real.is_relative_to(place) else entry
 
     def disturbed(self) -> list[str]:
-        """Return the tests and runner settings that a run changed, and new ``conftest.py`` files."""
+        """Return the tests and runner settings that a run changed, and the ``conftest.py`` files that it created."""
         paths = self._changed("--modified", "--others")
         changed = (path for tag, path in paths if tag != b"?")
         new = [path for tag, path in paths if tag == b"?" and Path(path).name == "conftest.py"]
         return [*(path for path in changed if is_test_file(path) or is_conftest(path) or is_runner_config(path)), *new]
 
     def rewritten(self) -> tuple[str, ...]:
-        """Return the project files that a run changed after the checkout."""
+        """Return the project files in the checkout that a run changed."""
         places = ((self.top / path) for _, path in self._changed("--modified"))
         return tuple(str(each.relative_to(self.cwd)) for each in places if each.is_relative_to(self.cwd))
 
@@ -131,12 +131,12 @@ def make_checkout(
 ) -> Iterator[Checkout]:
     """Yield a checkout of ``commit`` with overlays applied and ignored project folders added as symbolic links.
 
-    The repository has the history of ``base``, and the work as one commit. A ``neutral`` checkout has an inconspicuous
-    name in the folder for temporary files. If the history is small, a ``neutral`` checkout uses no objects of another
-    repository. ``links`` are checked against the ignore rules; ``linked`` folders are known to be ignored. Files in
-    ``without`` are omitted from all linked folders. ``git.root`` is the project. Leftover checkouts of dead harness
-    processes are removed first. Raises ``Refused`` if no folder is available, and ``GitFailed`` if the commit cannot be
-    read.
+    The repository contains the history of ``base``, and the work as one commit. A ``neutral`` checkout has an
+    inconspicuous name in the folder for temporary files. If the history is small, a ``neutral`` checkout uses no
+    objects of another repository. ``links`` are checked against the ignore rules; ``linked`` folders are known to be
+    ignored. Files in ``without`` are omitted from all linked folders. ``git.root`` is the project. Leftover checkouts
+    of dead harness processes are removed first. Raises ``Refused`` if no folder is available, and ``GitFailed`` if the
+    commit cannot be read.
     """
     with _folder(git, neutral=neutral) as folder:
         top = folder / (Path(git.top()).name if neutral else "tree")
@@ -169,9 +169,9 @@ def make_checkout(
 
 @contextmanager
 def in_place(git: Git, commit: str) -> Iterator[Checkout]:
-    """Yield the project's own folder as a checkout; only reports are written elsewhere.
+    """Yield the project's own folder as a checkout. Only the reports are written to another folder.
 
-    A run in the project's own folder is not isolated from the project, and the caller has to report this fact.
+    A run in the project's own folder is not isolated from the project. The caller has to report this to the user.
     """
     with _folder(git) as folder:
         yield Checkout(commit=commit, top=Path(git.top()), cwd=Path(git.root), private=folder)
@@ -179,7 +179,7 @@ def in_place(git: Git, commit: str) -> Iterator[Checkout]:
 
 @contextmanager
 def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
-    """Yield a new folder that contains a record of its owner process, and remove the folder afterwards."""
+    """Yield a new folder that contains a record of its owner process. Remove the folder after the block."""
     own = owner.current()
     if neutral:
         _prune_neutral()
@@ -199,7 +199,10 @@ def _folder(git: Git, *, neutral: bool = False) -> Iterator[Path]:
 
 
 def _place(top: Path) -> Path:
-    """Return the folder for checkouts: in the user's cache, else among temporary files; never below ``top``."""
+    """Return the folder for checkouts: in the user's cache or, if that is not possible, among temporary files.
+
+    The folder is never below ``top``.
+    """
     for place in _places(top):
         try:
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -223,9 +226,11 @@ def _places(top: Path) -> list[Path]:
 
 
 def clear_leftovers(top: Path) -> int:
-    """Remove the checkouts of dead harness processes in all folders for checkouts, and return their number.
+    """Remove the checkouts of dead harness processes from all folders for checkouts. Return the number of removed
+    checkouts.
 
-    Commands that may make no checkout themselves call this function when they start. The cost is one folder listing.
+    Commands that possibly make no checkout themselves call this function when they start. It lists each folder only
+    once.
     """
     removed = 0
     for place in _places(top):
@@ -238,7 +243,9 @@ def clear_leftovers(top: Path) -> int:
 
 
 def _prune_neutral() -> int:
-    """Remove the neutral checkouts of harness processes that are provably dead, and return their number."""
+    """Remove the neutral checkouts whose harness processes are provably dead. Return the number of removed
+    checkouts.
+    """
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{_NEUTRAL}*"):
         with suppress(OSError, ValueError):
@@ -251,7 +258,7 @@ def _prune_neutral() -> int:
 
 
 def prune(place: Path) -> int:
-    """Remove the checkouts of harness processes that are provably dead, and return their number.
+    """Remove the checkouts whose harness processes are provably dead. Return the number of removed checkouts.
 
     Object stores that were packed for old checkouts are removed too.
     """
@@ -275,13 +282,13 @@ def _abandoned(folder: Path) -> bool:
 
 
 def _name_of(process: owner.Owner) -> str:
-    """Return a folder name that identifies the owner process even if the folder is empty."""
+    """Return a folder name from which the owner process can be identified even if the folder is empty."""
     machine = hashlib.sha256(f"{process.host}\0{process.boot_id}".encode()).hexdigest()[:12]
     return f"{process.pid}-{process.start_time}-{machine}"
 
 
 def _named_after_the_dead(name: str) -> bool:
-    """Return True if the process in the folder name ran on this machine since its last boot, and has ended."""
+    """Return True if the process in the folder name ran on this machine since the last boot and has ended."""
     mine = _name_of(owner.current()).rpartition("-")[2]
     process, _, _ = name.rpartition("-")
     pid, _, rest = process.partition("-")
@@ -299,7 +306,7 @@ def _forgotten(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkout folder, including files that tests made unreadable, without following symbolic links.
+    """Remove a checkout folder without following symbolic links. Files that tests made unreadable are removed too.
 
     The owner record is removed last, so that the next harness process can complete an interrupted removal.
     """
@@ -311,7 +318,7 @@ def remove(folder: Path) -> None:
 
 
 def _emptied(folder: Path) -> bool:
-    """Empty the folder except for the owner record. Return True if nothing else is left."""
+    """Delete everything in the folder except the owner record. Return True if nothing else is left."""
     if not folder.exists():
         return True
     with suppress(OSError):
@@ -325,10 +332,10 @@ def _emptied(folder: Path) -> bool:
 
 
 def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Edits], base: str | None) -> str:
-    """Write the files of a commit exactly as stored, without any git setting, attribute or filter, and return the HEAD
+    """Write the files of a commit exactly as stored, without any git setting, attribute or filter. Return the HEAD
     commit.
 
-    Large files of git-lfs are the exception. Raise ``UnsafeTree`` if a written file does not match its object id.
+    Only large files of git-lfs are converted. Raise ``UnsafeTree`` if a written file does not match its object id.
     """
     others = [each.commit for each in overlays if isinstance(each, Overlay)]
     cache = _place(Path(git.top())).with_name("objects")
@@ -360,7 +367,9 @@ def _check_out(git: Git, commit: str, top: Path, overlays: Sequence[Overlay | Ed
 
 
 def _amend(bare: Callable[..., subprocess.CompletedProcess[bytes]], commit: str, top: Path) -> str:
-    """Add the edited files to the checkout's commit and return its new id, so that git reports no changed files."""
+    """Add the edited files to the checkout's commit, so that git reports no changed files. Return the commit's new
+    id.
+    """
     _, newline, rest = bare("cat-file", "commit", commit).stdout.partition(b"\n")
     tree = bare("write-tree").stdout.strip()
     amended = bare("hash-object", "-t", "commit", "-w", "--stdin", input=b"tree " + tree + newline + rest)
@@ -373,7 +382,9 @@ _entries: dict[str, list[bytes]] = {}
 
 
 def _compare(top: Path, entry: bytes) -> None:
-    """Remove a compiled Python file. Raise ``UnsafeTree`` if any other file does not match its object id."""
+    """Compare a written file with its object id; raise ``UnsafeTree`` if they differ. Delete the file if it is compiled
+    Python.
+    """
     words, _, name = entry.partition(b"\t")
     mode, oid = words.decode().split(" ")[:2]
     path = top / os.fsdecode(name)
@@ -393,14 +404,16 @@ def _compare(top: Path, entry: bytes) -> None:
 
 
 def _large_files() -> list[tuple[str, str]]:
-    """Return the git settings for git-lfs, or none if git-lfs is not installed."""
+    """Return the git settings that git-lfs needs; no settings if git-lfs is not installed."""
     if not shutil.which("git-lfs"):
         return []
     return [("filter.lfs.process", "git-lfs filter-process"), ("filter.lfs.smudge", "git-lfs smudge -- %f")]
 
 
 def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
-    """Yield the removals and then the additions of an overlay as input for ``git update-index --index-info``."""
+    """Yield the lines that an overlay adds to the input of ``git update-index --index-info``: first removals, then
+    additions.
+    """
     prefix = os.fsdecode(git.prefix())
     wanted = {os.fsencode(outside(path, prefix)) for path in overlay.paths}
     if not wanted:
@@ -416,7 +429,7 @@ def _index_lines(git: Git, overlay: Overlay) -> Iterator[bytes]:
 
 
 def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> Iterator[bytes]:
-    """Yield the edited regular files of a commit as input for ``git update-index --index-info``."""
+    """Yield the regular files that were edited, as input lines for ``git update-index --index-info``."""
     prefix = os.fsdecode(git.prefix())
     with git.objects() as objects:
         tree = objects.tree_of(commit)
@@ -431,7 +444,9 @@ def _edited_lines(git: Git, view: IsolatedView, commit: str, edits: Edits) -> It
 def _link_folder(
     project: Path, checkout: tuple[Path, Path], link: str, why: str | None, without: Collection[str]
 ) -> str | None:
-    """Link an ignored project folder into the checkout. Return why this was not possible, or None."""
+    """Link an ignored project folder into the checkout. Return None, or the reason why the folder could not be
+    linked.
+    """
     top, cwd = checkout
     target = cwd / link
     why = why or _no_room(cwd, target)
@@ -445,7 +460,9 @@ def _link_folder(
 
 
 def _link(project: Path, path: str, target: Path, without: Collection[str]) -> None:
-    """Create a symbolic link to a project path, or a folder of such links if some files in the path are omitted."""
+    """Create a symbolic link to a project path. If some files below the path are omitted, create a folder of links
+    instead.
+    """
     if path in without:
         return
     if not any(each.startswith(f"{path}/") for each in without):

@@ -1,10 +1,10 @@
 """Replay of the recorded calls outside tests, to detect code that behaves differently when it is tested.
 
-A call is compared only if each repetition from a test without fixtures, in a separate process, gives the recorded
-answer. Calls that depend on fixtures, mocks, test files, time or chance are therefore omitted. The replay runs in a
-plain Python process: in a folder with a neutral name, without the test runner and the harness's variables. The replay
-has no namespaces, only Landlock for writes, if available. Attempts to start a program or to use the network are
-refused.
+Each call is first repeated from a test without fixtures, in a separate process. A call is compared only if each
+repetition gives the recorded answer. Calls that depend on fixtures, mocks, test files, time or chance are therefore
+omitted. The replay runs in a plain Python process: in a folder with a neutral name, without the test runner and the
+harness's variables. The replay uses no namespaces, only Landlock for writes, if available. Attempts to start a program
+or to use the network are refused.
 """
 
 import json
@@ -32,9 +32,7 @@ PlainAnswers = Callable[[Sequence[RecordedCall], Sequence[str]], Sequence[str | 
 
 
 def replay(case: Case) -> None:
-    """Replay the check's recorded calls in a separate process and folder without a test runner, and compare the
-    answers.
-    """
+    """Replay the check's recorded calls in a separate process and folder without a test runner. Compare the answers."""
     seen = case.runs["proof"].calls if "proof" in case.runs else ()
     at = max(range(len(seen)), key=lambda each: len(seen[each].recorded), default=0)
     command, runner = parse(case.proof or ""), case.runner
@@ -76,10 +74,11 @@ def replay(case: Case) -> None:
 
 
 def difference(seen: Calls, inside: Answers, plain: PlainAnswers, conftests: Collection[str]) -> Replayed:
-    """Return the calls that give another answer outside tests, and the number of compared calls.
+    """Return the calls that give a different answer outside tests, and the number of compared calls.
 
     ``inside`` makes calls from a test. ``plain`` makes calls from a plain program that first imports given modules or
-    files. The user's ``conftests`` may set up what a call needs, so a difference must persist after their import.
+    files. The user's ``conftests`` may set up what a call needs. A difference therefore counts only if it persists
+    after the conftests are imported.
     """
     same = {call: call.answer for call in _shuffled(seen.recorded)}
     compared: set[RecordedCall] = set()
@@ -110,10 +109,10 @@ def _otherwise(
     calls: Mapping[RecordedCall, str],
     compared: set[RecordedCall],
 ) -> dict[RecordedCall, str]:
-    """Return the calls that answer as recorded from a test, but differently from a plain program, with the other
-    answer.
+    """Return the calls whose answer from a test is the recorded answer and whose answer from a plain program differs.
 
-    Calls that were answered both from a test and from a plain program are added to ``compared``.
+    Each call is returned with the differing answer. Calls that were answered both from a test and from a plain program
+    are added to ``compared``.
     """
     asked = list(calls)
     found = dict(zip(asked, inside(asked), strict=False))
@@ -128,7 +127,7 @@ def _otherwise(
 
 
 def _shuffled(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls in another order, which is determined by the calls."""
+    """Return the calls in a changed order. The same calls always give the same order."""
     found = sorted(calls, key=lambda call: (call.module, call.name, call.arguments))
     random.Random(len(found)).shuffle(found)  # noqa: S311
     return found
@@ -140,7 +139,7 @@ def _agrees(recorded: str, answer: str | None) -> bool:
 
 
 def _alike(inside: str, outside: str, program: str) -> bool:
-    """Return True if two answers are equal apart from the program name, which help texts contain."""
+    """Return True if two answers are equal apart from the program name, which occurs in help texts."""
     return inside == outside or outside.replace(_PROGRAM, program) == inside
 
 
@@ -156,7 +155,7 @@ def plainly(
     timeout_seconds: float,
     stop: Stop | None = None,
 ) -> Sequence[str | None]:
-    """Return the answers to calls from a plain Python process; ``None`` for each call without an answer.
+    """Make calls from a plain Python process and return their answers; ``None`` for each call without an answer.
 
     ``imports`` are folders for imports; ``first`` are modules, or files of the checkout, to import before the calls.
     """
@@ -184,7 +183,9 @@ def plainly(
 def plain_variables_for(
     own: Mapping[str, str], of_command: Sequence[tuple[str, str]], seen: Calls, named: Collection[str]
 ) -> dict[str, str]:
-    """Return the variables for the plain program: the user's, the command's, and recorded ones that ``named`` lists."""
+    """Return the variables for the plain program: the user's, the command's, and those recorded ones that ``named``
+    lists.
+    """
     given = {**own, **dict(of_command), **{name: text for name, text in seen.variables.items() if name in named}}
     kept = {name: text for name, text in given.items() if not name.startswith(_RUNNERS)}
     kept.pop("PYTHONPATH", None)
@@ -192,7 +193,9 @@ def plain_variables_for(
 
 
 def _answers_in(path: Path, count: int) -> list[str | None] | None:
-    """Return the answers from a file that the work may have written; None unless the file has one row for each call."""
+    """Return the answers from a file that the work may have written; None if the file does not have one row for each
+    call.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -205,7 +208,7 @@ def _answers_in(path: Path, count: int) -> list[str | None] | None:
 
 
 def _shown(call: RecordedCall, answer: str) -> str:
-    """Return one line that describes a call with its different answers inside and outside its test."""
+    """Return one line that describes a call and its different answers inside and outside its test."""
     given, _, named = call.arguments.removeprefix("[[").removesuffix("}]").rpartition("], {")
     given = ", ".join(filter(None, (given, named)))
     was = "raises an error" if call.answer == "raises" else f"answers {call.answer}"

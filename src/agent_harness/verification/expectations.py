@@ -1,8 +1,8 @@
-"""Versions of a check with changed expected values. A check that compares values fails on each version.
+"""Versions of a check with changed expected values. A check that compares values fails in each version.
 
 The values are changed in the code of the check, in the words of its command, and in its data, for every supported
-language. The work stays unchanged. If nothing can be changed (a linter, a compiler, ``test -f``), there is no version,
-and only the exit status of the check is known.
+language. The work stays unchanged. If a check contains nothing to change (a linter, a compiler, ``test -f``), there are
+no versions, and only the exit status of the check is known.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ _SHOWN = 60  # letters of a line, in messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedCheck:
-    """Version of a check with other expected values."""
+    """Version of a check with changed expected values."""
 
     what: str  # for people
     of_program: bool = False  # it is one value of a program whose tests all run
@@ -46,11 +46,11 @@ class ChangedCheck:
 def with_other_values(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None
 ) -> list[ChangedCheck]:
-    """Return the changed versions of a check in the order in which they are run; none if nothing can be changed.
+    """Return the changed versions of a check in the order in which they are run; empty if nothing can be changed.
 
     ``files`` are the scripts, tests and makefiles that the command uses. ``data`` is unchanged data with which the
-    check compares. The first version changes all kinds of values. If there are several kinds, a version for each kind
-    follows.
+    check compares results. The first version changes all kinds of values. If there are several kinds, a version for
+    each kind follows.
     """
     code, words, values = _found(command, files, data or {})
     kinds: list[ChangedCheck] = []
@@ -78,11 +78,11 @@ def one_by_one(
     command: str, files: Mapping[str, bytes], data: Mapping[str, bytes] | None = None, *, most: int
 ) -> list[ChangedCheck]:
     """Return versions of a check with one changed value each: the last value of each file, then the first, then some
-    between.
+    others.
 
-    The last value comes first, because only a check that runs to its end notices this change. Data values are used only
-    if there are no other values. A value is skipped if its line mentions arguments or the system, or if the command
-    does not run its makefile goal or test.
+    The last value comes first, because only a check that runs to its end notices a change of this value. Data values
+    are used only if there are no other values. A value is skipped if its line mentions arguments or the system, or if
+    the command does not run the makefile goal or test that contains the value.
     """
     code, words, values = _found(command, files, data or {})
     code = in_part(command, code)
@@ -99,7 +99,7 @@ def one_by_one(
 
 
 def _is_asked(path: str, text: str, at: int, command: str) -> bool:
-    """Return True if nothing suggests that this command does not use the value at a position."""
+    """Return True if this command probably uses the value at a position."""
     if is_makefile(path):
         goals = _GOAL.findall(text, 0, at)
         return bool(goals) and goals[-1] in _GOAL_WORD.findall(command)
@@ -126,7 +126,7 @@ def _line(text: str, at: int) -> str:
 
 
 def _values(edits: Iterable[Edit]) -> list[list[Edit]]:
-    """Return the edits grouped by value, because several letters of one pattern are changed together."""
+    """Return the edits grouped by value: edits that change several letters of one pattern are made together."""
     found: list[list[Edit]] = []
     for edit in sorted(edits):
         if found and edit.start < found[-1][-1].end + _NEAR:
@@ -171,7 +171,7 @@ def _changed(
     language_of: Callable[[str, bytes], str],
     edits_of: Callable[[str, str, str], Iterable[Edit]],
 ) -> dict[str, Edited]:
-    """Return the text and the edits of each file by path. Files in which nothing can be changed are omitted."""
+    """Return the new text and the edits of each file by path. Files in which nothing can be changed are omitted."""
     found: dict[str, Edited] = {}
     for path, content in sorted(files.items()):
         language = language_of(path, content) if b"\0" not in content else ""
@@ -185,7 +185,7 @@ def _changed(
 
 
 def _language(path: str, content: bytes) -> str:
-    """Return the language of a file from its name or first line; ``data`` for data files, empty if unknown."""
+    """Return the language of a file, derived from its name or first line; ``data`` for data files, empty if unknown."""
     suffix = posixpath.splitext(path)[1].lower()
     if is_makefile(path):
         return "make"

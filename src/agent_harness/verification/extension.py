@@ -1,4 +1,4 @@
-"""Rules for changes of Python test code that only add to it, so that existing code keeps its meaning.
+"""Rules that recognize changes which only add to Python test code, so that existing code keeps its meaning.
 
 The rules compare syntax trees; nothing is imported or run. A change that is not clearly an extension is not accepted.
 """
@@ -25,9 +25,10 @@ _OPTION_TYPES = frozenset({"int", "str", "float", "bool"})
 
 
 def extends(before: _Function, after: _Function) -> bool:
-    """Return True if calls written for ``before`` have the same effect with ``after``, apart from assertion messages.
+    """Return True if calls written for ``before`` have the same effect with ``after``. Assertion messages are ignored.
 
-    ``after`` may have more parameters with constant defaults, if its code is the same as ``before`` with these values.
+    ``after`` may have more parameters with constant defaults, if with these values its code is the same as that of
+    ``before``.
     """
     added = _added_parameters(before.args, after.args)
     if added is None or type(before) is not type(after):
@@ -45,7 +46,9 @@ def extends(before: _Function, after: _Function) -> bool:
 
 
 def gains_assertions(before: _Function, after: _Function) -> bool:
-    """Return True if a function gained only assertions that rebind no used name and skip nothing."""
+    """Return True if a function gained only assertions, and these neither rebind a name that is in use nor skip
+    anything.
+    """
     if _head(before) != _head(after):
         return False
     used = {node.id for statement in before.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
@@ -59,8 +62,9 @@ def gains_assertions(before: _Function, after: _Function) -> bool:
 
 
 def continues(before: _Function, after: _Function) -> bool:
-    """Return True if a test runs all its old statements in the same order, and then new ones that neither skip nor end
-    it.
+    """Return True if a test runs all its old statements in the same order, and then only harmless new statements.
+
+    A new statement is harmless if it neither skips nor ends the test.
     """
     older, newer = ([ast.dump(statement) for statement in one.body] for one in (before, after))
     if _head(before) != _head(after) or newer[: len(older)] != older:
@@ -83,8 +87,9 @@ def _head(function: _Function) -> list[str]:
 
 
 def _asserts(statement: ast.stmt) -> bool:
-    """Return True if a statement is an assertion, or a call that must raise, and does not end, skip or patch
-    anything.
+    """Return True if a statement is an assertion, or a call that must raise an error.
+
+    The statement must not end, skip or patch anything.
     """
     if any(_last_name(node) in _LEAVING | _PATCHING for node in ast.walk(statement)):
         return False
@@ -98,13 +103,13 @@ def _asserts(statement: ast.stmt) -> bool:
 
 
 def _last_name(node: ast.AST) -> str:
-    """Return the last name of an expression: ``c`` for ``a.b.c`` and for ``a.b.c(...)``."""
+    """Return the last name of an expression, such as ``c`` for ``a.b.c`` and for ``a.b.c(...)``."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def imports_more(before: ast.stmt, after: ast.stmt) -> bool:
-    """Return True if an import still takes the old names from the old module, and possibly more names."""
+    """Return True if an import still takes the old names from the old module. The import may take more names."""
     if not (isinstance(before, ast.ImportFrom) and isinstance(after, ast.ImportFrom)):
         return False
     older, newer = ({(each.name, each.asname) for each in one.names} for one in (before, after))
@@ -137,7 +142,7 @@ def _added_parameters(before: ast.arguments, after: ast.arguments) -> dict[str, 
 
 
 def _binds(statement: ast.stmt, names: Collection[str]) -> bool:
-    """Return True if a statement may rebind one of the names, or look names up dynamically."""
+    """Return True if a statement may rebind one of the names, or may look names up dynamically."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Name):
             if node.id in _LOOKING or (node.id in names and not isinstance(node.ctx, ast.Load)):
@@ -168,12 +173,12 @@ def _without_wording(function: _Function) -> _Function:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Return True if the statement is a docstring or another constant on its own."""
+    """Return True if the statement is a docstring or consists only of another constant."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 class _Filled(ast.NodeTransformer):
-    """Transformer that replaces names by constants and evaluates the conditions that this decides."""
+    """Transformer that replaces names by constants, and evaluates the conditions whose results are then known."""
 
     def __init__(self, values: dict[str, ast.Constant]) -> None:
         self._values = values
@@ -210,7 +215,7 @@ class _Filled(ast.NodeTransformer):
 
 
 def _with(body: Sequence[ast.stmt], values: dict[str, ast.Constant]) -> list[ast.stmt]:
-    """Return the statements that run if these names have these values."""
+    """Return the statements that run if the given names have the given values."""
     return list(_settled([_Filled(values).visit(part) for part in body])) or [ast.Pass()]
 
 
@@ -235,7 +240,7 @@ def _settled(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def adds_options(before: _Function | None, after: _Function) -> bool:
-    """Return True if ``pytest_addoption`` only gains project options, with names that pytest itself does not use."""
+    """Return True if ``pytest_addoption`` gained only project options whose names pytest itself does not use."""
     if isinstance(after, ast.AsyncFunctionDef) or after.decorator_list or len(after.args.args) != 1:
         return False
     if before is not None and (ast.dump(before.args) != ast.dump(after.args) or before.decorator_list):
@@ -295,7 +300,10 @@ def _is_option_word(keyword: ast.keyword) -> bool:
 
 
 def without_levels(tree: ast.Module) -> ast.Module:
-    """Return a copy in which all relative imports have level 1, to compare a module that moved to another folder."""
+    """Return a copy in which all relative imports have level 1.
+
+    The copy is used to compare modules after one of them moved to another folder.
+    """
     found = copy.deepcopy(tree)
     for node in ast.walk(found):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -304,7 +312,10 @@ def without_levels(tree: ast.Module) -> ast.Module:
 
 
 def is_test_code(statement: ast.stmt) -> bool:
-    """Return True if a statement added to a test file is independent: an import, a test, a helper or a constant."""
+    """Return True if a statement that was added to a test file does not affect other code of the file.
+
+    Such a statement is an import, a test, a helper or a constant.
+    """
     if isinstance(statement, _Function):
         return not any(_names_fixture(each) for each in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):

@@ -1,7 +1,7 @@
-"""Grades of a check that has passed, each with the reason in one clause:
+"""Grades of a check that has passed. Each grade comes with its reason, in one clause:
 
     proven      the check failed without the work, passes with it, and fails when its expected values are changed
-    checked     the check passes on a change, and no more can be said
+    checked     the check passes with a change, and nothing more is known
     unchanged   nothing was changed, and the check passed before, so this agent did not do the work
 
 The grades are the same for features, tasks and long tasks, in every view and in the ledger. With ``trust: fast``, the
@@ -24,7 +24,7 @@ RED, GREEN = "red", "green"
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Grade of a passed check, with the clause that gives its basis or says why the grade is not higher."""
+    """Grade of a passed check, with a clause that says what the grade is based on or why it is not higher."""
 
     word: str
     basis: str
@@ -35,7 +35,9 @@ class Grade:
 
 
 def grade_of_verdict(verdict: "Verdict", *, trusted: bool, needs_change: bool = True) -> Grade:
-    """Return the grade of an accepted verdict. ``needs_change``: unchanged work gets the grade ``unchanged``."""
+    """Return the grade of an accepted verdict. If ``needs_change`` is set, unchanged work gets the grade
+    ``unchanged``.
+    """
     return grade_of(
         red_before=verdict.red_before,
         unchanged=verdict.unchanged and needs_change,
@@ -59,10 +61,10 @@ def grade_of(
 ) -> Grade:
     """Return the grade of a check that passed.
 
-    ``red_before`` is the result of the check on the base commit (``red``, ``green``, or another value if it did not
-    run). ``noticed`` tells if the check failed with changed expected values; ``None`` if that was not tried, for the
-    reason ``not_asked``. ``trusted`` is True under ``trust: fast``. ``replayed`` tells how many calls were replayed
-    outside tests.
+    ``red_before`` is the result of the check on the base commit (``red``, ``green``, or another value if the check did
+    not run). ``noticed`` is True if the check failed with changed expected values, and None if this was not tried;
+    ``not_asked`` gives the reason. ``trusted`` is True under ``trust: fast``. ``replayed`` says how many calls were
+    replayed outside tests.
     """
     if red_before == GREEN:
         same = Grade(UNCHANGED, "nothing was changed, and the check passed before")

@@ -1,4 +1,5 @@
-"""Rules on a candidate's changes to the files that decide about it, applied before any of its code runs.
+"""Rules on a candidate's changes to the files that affect its verdict. The rules are applied before any of its code
+runs.
 
 ``survey`` is the entry point: it compares the changes with the protected files and returns findings. A ``CRITICAL``
 finding rejects the candidate. ``ProtectedFiles`` lists the protected and released files and the wording of findings;
@@ -30,10 +31,12 @@ from agent_harness.verification.verdict import CRITICAL, IMPORTANT, WARN, Findin
 
 ALLOWED_BY = "list it in validation.may_change if the task is meant to change it"
 PROTECTED = frozenset({"runner_config_changed", "protected_test_changed", "check_changed"})
-"""Codes of findings on files that an agent must not change, unless the user has allowed changes."""
+"""Codes of findings on files that an agent must not change unless the user has allowed changes."""
 
 ALLOWABLE = PROTECTED | {"data_changed", "environment_changed", "plugin_needed", "dependency_needed"}
-"""Codes of findings that the user may allow: those in ``PROTECTED``, and those on data and installed packages."""
+"""Codes of findings whose cause the user may allow: those in ``PROTECTED``, and those on data and installed
+packages.
+"""
 
 _KNOWS_TESTS = re.compile(
     rb"PYTEST_CURRENT_TEST|PYTEST_VERSION|AGENT_HARNESS_WITNESS|\b_pytest\b|['\"]pytest['\"] in sys\.modules|os\._exit"
@@ -43,7 +46,7 @@ _MOST_OF_CHECK = 50  # files in which expected values are changed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Wording of a protocol for findings on changed files."""
+    """Wording that a protocol uses in findings on changed files."""
 
     check_code: str = "runner_config_changed"
     check: str = "A session must not change {}: a command that checks the project runs or reads it, and {}"
@@ -64,7 +67,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedFiles:
-    """Tests given to a session or an attempt, and the files that it must not change."""
+    """Tests given to a session or an attempt, and the files that the session or attempt must not change."""
 
     test_files: Collection[str] = ()  # of the assigned feature: files, folders or node ids
     protected: Collection[str] = ()  # of features that pass already: files, folders or node ids
@@ -95,7 +98,7 @@ class ProtectedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Findings of the rules, and the changed files that belong to the tests."""
+    """Findings of the rules, and the changed files that are tests or are used by tests."""
 
     findings: tuple[Finding, ...] = ()
     test_side: tuple[str, ...] = ()  # changed paths of tests and what they stand on
@@ -112,7 +115,7 @@ class Survey:
 
 
 def is_read(path: str) -> bool:
-    """Return True if the rules read the content of this path."""
+    """Return True if the rules need the content of the file at this path."""
     pure = PurePosixPath(path)
     return pure.suffix in {".py", ".pth"} or pure.name == "entry_points.txt" or is_runner_config(path)
 
@@ -123,17 +126,19 @@ def decides(path: str, protection: ProtectedFiles) -> bool:
 
 
 def file_of(node: str) -> str:
-    """Return the file of a test's node id: ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
+    """Return the file in a test's node id, such as ``tests/test_a.py`` for ``tests/test_a.py::test_x``."""
     return node.partition("::")[0].rstrip("/")
 
 
 def belongs(path: str, nodes: Collection[str]) -> bool:
-    """Return True if ``path`` is the file of one of these node ids, or is in one of their folders."""
+    """Return True if ``path`` is the file of one of these node ids, or is inside one of the listed folders."""
     return any(path == file or path.startswith(file + "/") for file in map(file_of, nodes))
 
 
 def is_test_side(path: str, protection: ProtectedFiles) -> bool:
-    """Return True if a path belongs, by its name, to the tests that judge the work or to their support files."""
+    """Return True if a path is, judging by its name, one of the tests that judge the work or one of their support
+    files.
+    """
     if path in protection.tests:  # a runner is given it, whatever it is called
         return True
     if is_test_file(path):
@@ -142,7 +147,7 @@ def is_test_side(path: str, protection: ProtectedFiles) -> bool:
 
 
 def _above_or_below(path: str, tests: Collection[str]) -> bool:
-    """Return True if a file's folder is above or below a folder that contains tests."""
+    """Return True if a file's folder contains, or is inside, a folder with tests."""
     if EVERYTHING in tests:
         return True
     folder = PurePosixPath(path).parent
@@ -185,7 +190,7 @@ def survey(changes: CandidateChanges, protection: ProtectedFiles) -> Survey:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Rules for one item's candidate. ``later`` has the protected files of other items' checks."""
+    """Rules for the candidate of one item. ``later`` contains the protected files of other items' checks."""
 
     protection: ProtectedFiles
     tree: Tree  # of the base
@@ -198,7 +203,7 @@ class Guard:
         return self.protection.tests if self.protection.alone else self.protection.test_files
 
     def decides(self, path: str) -> bool:
-        """Return True if the rules read the content of this file."""
+        """Return True if the rules need the content of this file."""
         return any(decides(path, each) for each in (self.protection, self.later) if each)
 
     def survey(self, changes: CandidateChanges) -> Survey:
@@ -210,19 +215,19 @@ class Guard:
         return replace(found, findings=(*found.findings, *others))
 
     def has_rule(self, path: str) -> bool:
-        """Return True if a changed path has its own rule, or if the user has allowed it to change."""
+        """Return True if a changed path has its own rule, or if the user has allowed changes to the path."""
         protection = self.protection
         ruled = (protection.checks.files, protection.runner_files, protection.read, protection.story)
         return protection.frees(path) or any(path in each for each in ruled)
 
     def is_own(self, path: str) -> bool:
-        """Return True if a changed path belongs to the tests of this item or to their support files."""
+        """Return True if a changed path is one of this item's tests or one of their support files."""
         return (
             is_test_side(path, self.protection) if self.protection.alone else belongs(path, self.protection.test_files)
         )
 
     def brought(self, changes: CandidateChanges, found: Survey) -> list[str]:
-        """Return the changed paths that a run on the base commit takes from the candidate.
+        """Return the changed paths whose version from the candidate is used when the check runs on the base commit.
 
         Files with a test name are included too, because the command does not always show which tests it runs.
         """
@@ -236,16 +241,17 @@ class Guard:
         return {path for path in named & new if self._is_check(path)}
 
     def _is_check(self, path: str) -> bool:
-        """Return True if a file that the command uses is a check, by its name or by the requested goals."""
+        """Return True if a file that the command uses is a check, judging by its name or by the requested goals."""
         now = self.now or self.protection.checks
         goals = {*now.makefiles.get(path, ()), *now.packages.get(path, ())}
         return any(map(JUDGE_NAME.search, goals or [path]))
 
     def check_files(self, changes: CandidateChanges) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the files of the check as in the candidate, and the unchanged data with which the check may compare.
+        """Return the candidate's version of the files of the check, and the unchanged data with which the check may
+        compare.
 
         Files of the work are excluded. A new file is included only if its name marks a test, or if it is a check that
-        the command uses. If the command selects tests, the others are excluded, because the command does not run them.
+        the command uses. If the command selects tests, other tests are excluded, because the command does not run them.
         """
         changed, named = {change.path: change for change in changes.files}, self.now or self.protection.checks
         new = self.new_checks(changes)
@@ -269,21 +275,22 @@ class Guard:
 
 
 def _speaks_of(texts: str, path: str) -> bool:
-    """Return True if a check mentions a file or the folder of the file."""
+    """Return True if a check mentions a file or the folder that contains the file."""
     place = PurePosixPath(path)
     folder = place.parent.name
     return place.name in texts or (bool(folder) and any(f"{folder}{end}" in texts for end in ("/", '"', "'")))
 
 
 def released_by(finding: Finding) -> list[str]:
-    """Return the paths that the user releases by allowing a finding."""
+    """Return the paths that may change once the user has allowed a finding."""
     several = finding.data.get("paths")
     return [str(each) for each in several] if isinstance(several, list) else [str(finding.data["path"])]
 
 
 def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the finding with its final severity: lower if the user released the file, or if there were no tests to
-    protect.
+    """Yield the finding with its final severity.
+
+    The severity is lower if the user released the file, or if no tests existed that the rule could protect.
     """
     path, is_product = str(finding.data.get("path")), finding.code == "product_knows_tests"
     if (finding.code in PROTECTED or (is_product and protection.alone)) and protection.frees(path):
@@ -296,14 +303,15 @@ def _weighed(finding: Finding, changes: CandidateChanges, protection: ProtectedF
 
 
 def _begins(changes: CandidateChanges, protection: ProtectedFiles) -> bool:
-    """Return True if the base has no tests yet that new runner settings could affect."""
+    """Return True if the base commit has no tests that new runner settings could affect."""
     known = changes.before & {*protection.tests} if protection.alone else changes.before
     return not (known or any(map(is_test_file, changes.before)))
 
 
 def _weakened(change: FileChange, kind: "_Kind") -> Iterator[Finding]:
-    """Yield findings on lost assertions in an older test file: the user allowed changes to the tests, not their
-    removal.
+    """Yield findings on assertions that an older test file lost.
+
+    The user allowed changes to the tests, but not the removal of assertions.
     """
     is_older = kind.test and (kind.shared or not kind.own) and change.path.endswith(".py")
     before, after = sources.parse(change.before), sources.parse(change.after)
@@ -346,12 +354,12 @@ class _Kind:
 
 
 def _holds_files(path: str, paths: Collection[str]) -> bool:
-    """Return True if the folder of a path contains files, at any depth."""
+    """Return True if the folder that contains a path also contains files, at any depth."""
     return any(each.startswith(f"{posixpath.dirname(path)}/") for each in paths)
 
 
 def _module_names(path: str) -> set[str]:
-    """Return the dotted names by which a Python file can be imported, from any folder above it."""
+    """Return the dotted names under which a Python file can be imported from any folder above the file."""
     parts = PurePosixPath(path).with_suffix("").parts if path.endswith(".py") else ()
     parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
     return {".".join(parts[at:]) for at in range(len(parts))}
@@ -416,7 +424,7 @@ def _of_commands(change: FileChange, kind: _Kind, protection: ProtectedFiles) ->
 
 
 def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed product file, which older tests may read or which may contain doctests."""
+    """Yield the findings on a changed product file. Older tests may read the file, or the file may contain doctests."""
     yield from product_findings(change, protection)
     if kind.read:
         message = f"{change.path} is read by older tests and has changed; the tests also ran with its base version."
@@ -426,7 +434,7 @@ def _of_product(change: FileChange, kind: _Kind, protection: ProtectedFiles) -> 
 
 
 def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> dict[str, str]:
-    """Return the older test files that only moved, by old path; empty if there are too many to verify."""
+    """Return the older test files that were only moved, by old path; empty if there are too many to verify."""
     named = [each for each in protection.tests if PurePosixPath(each).suffix]
     found = moved_tests(changes, (*protection.protected, *protection.test_files, *named, *protection.checks.files))
     found = {old: new for old, new in found.items() if sides[new].test_side}
@@ -434,7 +442,8 @@ def _moved(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: Pr
 
 
 def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, str]:
-    """Return the deleted older test files, each with the new file of equal content, as old path to new path.
+    """Return the deleted older test files for which a new file has equal content, as a mapping from old path to new
+    path.
 
     Files that are listed in ``named`` are not accepted as moved.
     """
@@ -456,12 +465,12 @@ def moved_tests(changes: CandidateChanges, named: Collection[str]) -> dict[str, 
 
 
 def test_moved(old: str, new: str) -> Finding:
-    """Return the finding that an older test file has moved to another path."""
+    """Return the finding that an older test file was moved to another path."""
     return Finding("test_moved", IMPORTANT, f"{old} was moved to {new}.", {"path": new})
 
 
 def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateChanges) -> bool:
-    """Return True if moved tests could load a new support file instead of an older file with an equal name."""
+    """Return True if moved tests could load a new support file instead of an older file with the same name."""
     if is_conftest(new.path):
         return True
     if is_test_file(new.path) or not in_test_folder(new.path):
@@ -474,7 +483,7 @@ def _stands_in(new: FileChange, gone: Sequence[FileChange], changes: CandidateCh
 
 
 def _gains_tests(change: FileChange, kind: "_Kind") -> bool:
-    """Return True if an older test file of another feature only gained tests."""
+    """Return True if an older test file of another feature gained tests and was not changed in any other way."""
     if change.status != "M" or change.link or not (kind.test and not kind.own and change.path.endswith(".py")):
         return False
     return not sources.same(change.before, change.after) and sources.only_gains_tests(change.before, change.after)
@@ -493,8 +502,9 @@ def _protected(change: FileChange, message: str, reasons: Collection[str] = ()) 
 
 
 def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a file that also contains tests of verified features: only additions and own tests may
-    differ.
+    """Yield the findings on a file that also contains tests of verified features.
+
+    In such a file, only the tests of the assigned feature may change, and additions are allowed.
     """
     if change.status == "A":
         return
@@ -510,7 +520,9 @@ def _shared_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Fin
 
 
 def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a test that was given with the item, or on its support file: tests may only be added."""
+    """Yield the findings on a test that was given with the item, or on the test's support file. Only additions are
+    allowed.
+    """
     if why := weaker_test(change, alone=protection.alone):
         text = protection.words.given if is_test_file(change.path) or not protection.alone else protection.words.support
         yield _protected(change, text.format(change.path, why) + protection.words.end, [why])
@@ -519,7 +531,8 @@ def _given_test(change: FileChange, protection: ProtectedFiles) -> Iterator[Find
 def _support(change: FileChange) -> Iterator[Finding]:
     """Yield the findings on a changed support file of older tests.
 
-    Python files may only gain code. For other files, older tests run with the base version, and a finding says so.
+    In Python files, code may only be added. If another file has changed, older tests run with the file's base version,
+    and a finding says so.
     """
     if PurePosixPath(change.path).suffix != ".py":
         message = f"{change.path} changed; older tests ran with its base version."
@@ -534,7 +547,9 @@ def _support(change: FileChange) -> Iterator[Finding]:
 
 
 def _examples(change: FileChange, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings on changed doctest examples: examples that passed must not change, new ones may follow."""
+    """Yield the findings on changed doctest examples. Examples that passed must not change; new examples may follow
+    them.
+    """
     reasons = sources.changed_examples(change.before, None if change.link else change.after, known)
     if reasons:
         message = f"The session changes examples in {change.path} ({', '.join(reasons[:5])}), which are older tests."
@@ -547,7 +562,9 @@ def _config(change: FileChange, why: str, protection: ProtectedFiles) -> Finding
 
 
 def conftest_findings(change: FileChange, protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on a changed ``conftest.py`` beyond plain imports, fixtures, helpers and constants (C54)."""
+    """Yield the findings on changes to a ``conftest.py``, apart from plain imports, fixtures, helpers and constants
+    (C54).
+    """
     if change.status == "D":
         yield _config(change, "it was deleted", protection)
         return
@@ -606,7 +623,7 @@ def _acts(change: FileChange) -> bool:
 
 
 def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection: ProtectedFiles) -> Iterator[Finding]:
-    """Yield the findings on the session's own tests: loaded plugins, and tests without an assertion."""
+    """Yield the findings on the session's own tests: plugins that the tests load, and tests without an assertion."""
     touched = {c.path: c for c in changes.files if c.status != "D" and c.path.endswith(".py")}
     trees = {path: sources.parse(change.after) for path, change in touched.items()}
     for path, tree in trees.items():
@@ -622,9 +639,9 @@ def _own_tests(changes: CandidateChanges, sides: Mapping[str, _Kind], protection
 
 
 def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
-    """Return the opened files that test code read and that are not tests.
+    """Return the opened files that test code read and that are not tests themselves.
 
-    ``opened`` has pairs of an opened path and the file whose code opened it.
+    ``opened`` contains pairs of an opened path and the file whose code opened the path.
     """
     everywhere = ProtectedFiles()
     rows = [(path, by) for path, by in opened if is_test_side(by, everywhere)]
@@ -634,7 +651,7 @@ def read_by_tests(opened: Collection[tuple[str, str]]) -> list[str]:
 def read_by_product(opened: Collection[tuple[str, str]]) -> set[str]:
     """Return the opened files that product code read.
 
-    ``opened`` has pairs of an opened path and the file whose code opened it.
+    ``opened`` contains pairs of an opened path and the file whose code opened the path.
     """
     everywhere = ProtectedFiles()
     return {path for path, by in opened if not is_test_side(by, everywhere)}

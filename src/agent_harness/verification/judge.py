@@ -1,12 +1,12 @@
-"""Verdict on a candidate commit: decides if the work really passes, and if all tests that passed before still pass.
+"""Verdict on a candidate commit: whether the work really passes, and whether all tests that passed before still pass.
 
-The stages run in this order; the first stage that rejects the candidate is the last:
+The stages run in this order. After a stage rejects the candidate, no further stage runs.
 
 * the rules on protected files
 * the item's own check
 * the whole suite, if there is one: the base commit's tests run on the candidate's code
 * the check on the base commit: the candidate's tests run on the base commit's code
-* the check with changed expected values, and on broken work
+* the check with changed expected values, and on deliberately broken work
 * recorded calls of the work, repeated outside tests
 * the linter, if there is one
 
@@ -65,11 +65,10 @@ def judge(
     on_step: Step | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict on a session's work in a project whose test runner reports test ids; ``git.root`` is the
-    project.
+    """Return the verdict on a session's work in a project whose test runner reports test ids.
 
-    ``on_step`` is called with the step, its state ("started", "passed", "warned" or "failed"), and its run or None.
-    Raise ``Interrupted`` if ``stop`` returns True.
+    ``git.root`` is the project. ``on_step`` is called with the step, its state ("started", "passed", "warned" or
+    "failed"), and its run or None. Raise ``Interrupted`` if ``stop`` returns True.
     """
     hold = {file_of(node) for node in claim.baseline}
     checks = [command for command in (*claim.commands, claim.lint, *claim.others) if command]
@@ -124,11 +123,12 @@ def judge_command(
     remembered: Remembered | None = None,
     stop: Stop | None = None,
 ) -> Verdict:
-    """Return the verdict of a shell command on ``candidate``; ``base`` is a commit of the tree at the claim.
+    """Return the verdict on ``candidate``, which a shell command checks.
 
-    The command runs in ``git.root``, the project. ``remembered`` has earlier results on base commits. ``stop`` is
-    called ten times a second while a command runs. Raises ``Refused`` if no folder for a checkout is available, and
-    ``GitFailed`` if a commit cannot be read.
+    ``base`` is a commit of the files as they were when the task was claimed. The command runs in ``git.root``, the
+    project. ``remembered`` contains earlier results on base commits. ``stop`` is called ten times a second while a
+    command runs. Raises ``Refused`` if no folder for a checkout is available, and ``GitFailed`` if a commit cannot be
+    read.
     """
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), stop)
@@ -138,7 +138,7 @@ def judge_command(
 
 
 def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str) -> list[Finding]:
-    """Return the findings on a candidate from the rules on protected files alone; nothing is run."""
+    """Apply only the rules on protected files to a candidate, and return the findings. No command is run."""
     with git.objects() as objects:
         case, _ = _command_case(git, objects, check, (base, candidate), None)
         _walk(case, (_rules,))
@@ -146,11 +146,11 @@ def examine_command(git: Git, check: CommandCheck, *, base: str, candidate: str)
 
 
 def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: Stop | None = None) -> Verdict:
-    """Return the verdict on a command that has passed in the project folder, from further runs in a checkout.
+    """Return the verdict on a command that has already passed in the project folder, after further runs in a checkout.
 
     The candidate is rejected if a run is not trusted, if tests were skipped, or if the check cannot fail. A command
-    that fails only in the checkout needs files that are in no commit: such a failure does not reject, and is in
-    ``proof``.
+    that fails only in the checkout needs files that are in no commit. Such a failure does not reject the candidate; the
+    failed run is in ``proof``.
     """
     with git.objects() as objects:
         case, runner = _command_case(git, objects, check, (base, candidate), stop)
@@ -162,7 +162,8 @@ def examine(git: Git, check: CommandCheck, *, base: str, candidate: str, stop: S
 
 
 def run_at(git: Git, commit: str, check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in a checkout of a commit and return the verdict, without any comparison to a base commit.
+    """Run the command in a checkout of a commit and return the verdict. The result is not compared with that on a base
+    commit.
 
     Raises the same exceptions as ``judge_command``.
     """
@@ -233,7 +234,9 @@ def _command_case(
 def _named_now(
     git: Git, guard: Guard, changes: CandidateChanges, command: str, candidate: str
 ) -> tuple[Guard, CandidateChanges]:
-    """Return the guard and the changes, extended by the checks that the work added and that the command uses."""
+    """Return the guard and the changes. Both are extended by the checks that the work added and that the command
+    uses.
+    """
     new = {change.path for change in changes.files if change.status == "A" and not change.link}
     if not new:
         return guard, changes
@@ -284,7 +287,9 @@ def _rules(case: Case) -> None:
 
 
 def _prove(case: Case) -> None:
-    """Run the item's own check on the candidate, record its calls to the work, and add a finding if it fails."""
+    """Run the item's own check on the candidate, and record the check's calls to the work. Add a finding if the check
+    fails.
+    """
     command, runner = case.proof, case.runner
     if command is None:
         return
@@ -309,7 +314,7 @@ _LEAVING_OUT = re.compile(rb"(?i)skip|todo|expected_?failure")
 
 
 def _left_out(case: Case, run: Run) -> Told | None:
-    """Return a finding if the run reports skipped tests although no file of the check, and no other test, mentions
+    """Return a finding if the run reports skipped tests, but no file of the check and no other test mentions
     skipping.
     """
     is_asked = case.runner.by_exit_status and run.report is None
@@ -327,7 +332,7 @@ def _left_out(case: Case, run: Run) -> Told | None:
 
 
 def _passes_with_what_came(case: Case, command: str) -> bool:
-    """Return True if the check passes with the pytest plugins and linked files that were added during the work."""
+    """Return True if the check passes with the pytest plugins and linked files that were installed during the work."""
     if not (case.runner.blocked[0] or case.runner.left_out):
         return False
     loading = case.runner.with_what_came()
@@ -337,10 +342,9 @@ def _passes_with_what_came(case: Case, command: str) -> bool:
 
 
 def _run_where_moved(case: Case, command: str) -> None:
-    """Add a finding if a test file moved to a path where the check does not run its tests.
+    """Add a finding if a test file was moved to a path where the check does not run its tests.
 
-    The check is run with the moved tests made to fail. If the check still passes, the check does not run the moved
-    tests.
+    The check is run with the moved tests changed to fail. If the check still passes, it does not run the moved tests.
     """
     texts = {change.path: change.after for change in case.changes.files}
     for old, new in case.survey.moved.items():
@@ -356,7 +360,7 @@ def _run_where_moved(case: Case, command: str) -> None:
 
 
 def _before(case: Case) -> None:
-    """Run the check, with the candidate's tests, on the base commit, and add a finding if it passes there."""
+    """Run the check, with the candidate's tests, on the base commit. Add a finding if the check passes there."""
     runner = case.runner
     if case.proof is None or case.strictness.requires_red == OFF:
         return
@@ -377,7 +381,7 @@ def _before(case: Case) -> None:
 def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
     """Return the check's result on the base commit (RED, GREEN or NOT_RUN) and the tests that pass on the candidate.
 
-    The result comes from the record of earlier runs if possible.
+    If possible, the result comes from the record of earlier runs.
     """
     proof = case.runs["proof"].report
     proven = sorted(proof.passing) if proof else []
@@ -398,7 +402,9 @@ def _asked_before(case: Case, command: str) -> tuple[str, list[str]]:
 
 
 def _style(case: Case) -> None:
-    """Run the linter and add a finding if it fails. A missing linter causes a finding, but never a rejection (C55)."""
+    """Run the linter and add a finding if the linter fails. A missing linter causes a finding, but never a rejection
+    (C55).
+    """
     if case.lint is None:
         return
     with case.step("lint"):

@@ -1,7 +1,7 @@
-"""Protected files of each protocol: the files that decide about an item, as of the base commit, never the candidate.
+"""Protected files of each protocol: the files that affect the verdict on an item, as of the base commit.
 
-``of_session`` returns the protected files of a feature, ``of_command`` those of any command, for task lists and long
-tasks.
+The candidate's version of these files is never used. ``of_session`` returns the protected files of a feature.
+``of_command`` returns those of any command, for task lists and long tasks.
 """
 
 import posixpath
@@ -36,8 +36,9 @@ def behind(commands: Iterable[str], tree: Tree, *, sets_up: bool = False) -> Nam
 
 @dataclass(frozen=True, kw_only=True)
 class SessionClaim:
-    """Work of a session on a feature, with the facts that are known before verification. A command of None is not
-    run.
+    """Work of a session on a feature, with the facts that are known before verification.
+
+    A command that is None is not run.
     """
 
     base: str  # the last accepted commit
@@ -71,7 +72,7 @@ def of_session(
     environment: Named,
     import_roots: Iterable[str],
 ) -> ProtectedFiles:
-    """Return the protected files for a session on a feature."""
+    """Return the protected files of a session that works on a feature."""
     older, examples = _by_ids(tree, changes, claim.baseline)
     own_files = list(map(_clean, claim.test_files))
     own = [(c.path, sources.parse(c.before)) for c in changes.files if belongs(c.path, own_files)]
@@ -103,7 +104,7 @@ def of_command(
     asked: str = "",
     item: str = "this task",
 ) -> ProtectedFiles:
-    """Return the protected files of an item that is proven by a command.
+    """Return the protected files of an item that a command proves.
 
     ``named`` are the files that the command mentions or loads. ``item`` is the phrase for the item in messages.
     """
@@ -138,7 +139,7 @@ def of_later(tree: Tree, commands: Sequence[str], *, may_change: Collection[str]
 
 
 def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> dict[str, Any]:
-    """Return how the tests of the base commit are run: settings, conftests, plugins and import folders."""
+    """Return what determines the run of the base commit's tests: settings, conftests, plugins and import folders."""
     names = [(path, path.rpartition("/")[2].lower()) for path in tree.paths]
     written = {path: tree.read(path) or b"" for path, name in names if name in SETTINGS_FILES}
     found = {path: settings(path, text) or {} for path, text in written.items()}
@@ -157,7 +158,9 @@ def _runner(tree: Tree, texts: Sequence[str], import_roots: Iterable[str]) -> di
 
 
 def _of_pytest(texts: Iterable[str]) -> list[str]:
-    """Return the commands in these texts that mention pytest, or that are the only command of their text."""
+    """Return the commands in these texts that mention pytest. A command is also returned if its text contains no other
+    command.
+    """
     found = [[" ".join(each.plain) for each, _ in read(text).every() if each.words] for text in texts]
     return [each for commands in found for each in commands if len(commands) == 1 or "pytest" in each.lower()]
 
@@ -184,7 +187,7 @@ def _search_paths(texts: Iterable[str]) -> list[str]:
 def _by_ids(
     tree: Tree, changes: CandidateChanges, baseline: Collection[str]
 ) -> tuple[frozenset[str], dict[str, set[str]]]:
-    """Return the changed files that contain known tests, and the names of known doctests by file."""
+    """Return the changed files that contain known tests. Also return the names of known doctests, by file."""
     touched = {change.path for change in changes.files if change.path in changes.before}
     names: dict[str, set[str]] = {}
     for node in baseline:
@@ -203,12 +206,12 @@ def _by_ids(
 
 
 def _clean(node: str) -> str:
-    """Return a node id with its file path normalized as in git."""
+    """Return a node id whose file path is in the form that git uses."""
     file, colons, name = node.partition("::")
     return posixpath.normpath(file) + colons + name
 
 
 def _runner_files(commands: Iterable[str], paths: Collection[str], test_files: Collection[str]) -> frozenset[str]:
-    """Return the project files other than tests that are arguments of the commands."""
+    """Return the project files that are arguments of the commands and are not tests."""
     named = {word.removeprefix("./") for command in commands for word in _WORDS.split(command) if word}
     return frozenset(p for p in named if p in paths and not (is_test_file(p) or belongs(p, test_files)))

@@ -1,4 +1,4 @@
-"""Store for results of checks on base commits, so that each check runs there only once."""
+"""Store for results of checks on base commits, so that each check runs on a base commit only once."""
 
 import hashlib
 import os
@@ -12,9 +12,9 @@ _MOST_KEPT = 1000  # answers kept, the newest
 
 
 class Remembered:
-    """Check results by tree and command, in one file outside the project. With ``None`` as path, nothing is stored.
+    """Check results by tree and command, in one file outside the project. If the path is ``None``, nothing is stored.
 
-    A lost or altered record costs a run, or at worst causes a wrong warning. A record can reject work only if
+    A lost or altered record costs one more run, or at worst causes a wrong warning. A record can reject work only if
     ``requires_red`` is ``reject``.
     """
 
@@ -22,7 +22,7 @@ class Remembered:
         self._path = os.fspath(path) if path else None
 
     def get(self, tree: str, folder: str, command: str) -> str | None:
-        """Return the stored result of the command on this tree, ``RED`` or ``GREEN``; None if there is none."""
+        """Return the stored result of the command on this tree, ``RED`` or ``GREEN``; None if no result is stored."""
         found = self._read().get(_key(tree, folder, command))
         return found if found in (RED, GREEN) else None
 

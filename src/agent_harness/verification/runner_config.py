@@ -1,8 +1,8 @@
-"""Recognition of test files and test runner settings, and rules for which changes to the settings are harmless.
+"""Recognition of test files and test runner settings, and rules that tell which changes to the settings are harmless.
 
 The rules also find new files that would be imported instead of a module of the interpreter, the test runner or the
-project. A module that existed before is not reported. Each rule compares the base and candidate content, and returns a
-reason or ``None``; ``guard.py`` uses the rules (C54).
+project. A module that existed before is not reported. Each rule compares the content of the base commit with the
+candidate's, and returns a reason or ``None``; ``guard.py`` uses the rules (C54).
 """
 
 import configparser
@@ -41,7 +41,7 @@ _OTHER_RUNNERS = (
 )
 _ENCODING = b"working-tree-encoding"
 _NPM_SETS = re.compile(rb"(?m)^\s*(node-options|script-shell|shell|ignore-scripts|prefix|globalconfig)\s*=(.*)$")
-"""npm settings that affect which program a package script runs, or how."""
+"""npm settings that determine which program a package script runs, or how the program is run."""
 _PACKAGE_MEMBERS = ("scripts", "jest", "vitest", "mocha", "ava")
 HARMLESS = frozenset(  # options that name things or change what is printed, not what is run
     {"markers", "asyncio_mode", "asyncio_default_fixture_loop_scope", "asyncio_default_test_loop_scope"}
@@ -60,7 +60,7 @@ _MODULE_SUFFIXES = frozenset({".py", ".pyc", ".so", ".pyd"})
 
 
 def is_test_file(path: str) -> bool:
-    """Return True if test runners collect the file by its name, or by its folder (``__tests__``, or ``tests`` in
+    """Return True if test runners collect the file because of its name or its folder (``__tests__``, or ``tests`` in
     Rust).
     """
     pure = PurePosixPath(path)
@@ -74,7 +74,7 @@ def in_test_folder(path: str) -> bool:
 
 
 def is_conftest(path: str) -> bool:
-    """Return True if the file is a ``conftest.py``, in any folder and in upper or lower case."""
+    """Return True if the file is a ``conftest.py``, in any folder and in any combination of upper and lower case."""
     return PurePosixPath(path).name.lower() == "conftest.py"
 
 
@@ -91,7 +91,9 @@ def is_runner_config(path: str) -> bool:
 
 
 def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
-    """Return why a change to test runner settings is not accepted, or ``None``. A content of ``None`` means no file."""
+    """Return why a change to test runner settings is not accepted, or ``None``. If a content is ``None``, no file
+    exists.
+    """
     name = PurePosixPath(path).name.lower()
     if name in _OWN_FILES and (before is None) != (after is None):
         return "it decides which settings file pytest uses"
@@ -113,7 +115,7 @@ def harm(path: str, before: bytes | None, after: bytes | None) -> str | None:
 
 
 def _set_by_npm(text: bytes | None) -> dict[str, str]:
-    """Return the npm settings that affect how scripts run, with their values."""
+    """Return those npm settings that affect how scripts run, with their values."""
     return {key.decode(): value.decode("utf-8", "replace") for key, value in _NPM_SETS.findall(text or b"")}
 
 
@@ -133,7 +135,7 @@ def _only_stricter(key: str, before: object, after: object) -> bool:
 
 
 def _entries(key: str, value: object) -> list[str]:
-    """Return the entries of a list option in any of its notations."""
+    """Return the entries of a list option. All notations of a list are understood."""
     if isinstance(value, list):
         return [str(each) for each in value]
     text = value if isinstance(value, str) else ""
@@ -141,13 +143,13 @@ def _entries(key: str, value: object) -> list[str]:
 
 
 def decides(path: PurePath | str, content: bytes | None) -> bool:
-    """Return True if pytest uses this file as its settings file and ignores later candidates."""
+    """Return True if pytest uses this file as its settings file and ignores files that come later in its search."""
     name = PurePath(path).name.lower()
     return content is not None and (name in _OWN_FILES or settings(name, content) != {})
 
 
 def settings(path: str, content: bytes | None) -> dict[str, Any] | None:
-    """Return the pytest options in a file; ``None`` if the file cannot be read, empty if there are no options."""
+    """Return the pytest options in a file; ``None`` if the file cannot be read, empty if it contains no options."""
     if content is None:
         return {}
     name = PurePosixPath(path).name.lower()
@@ -190,8 +192,9 @@ def _package(content: bytes | None) -> dict[str, Any]:
 
 
 def shadows(change: FileChange, changes: CandidateChanges, roots: Collection[str]) -> str | None:
-    """Return why a changed file hides a module of the interpreter or the runner, or None. ``roots`` are import
-    folders.
+    """Return why a changed file hides a module of the interpreter or the test runner, or None.
+
+    ``roots`` are the import folders.
     """
     pure = PurePosixPath(change.path)
     if change.status != "D" and (why := _started_from(pure, change.after)):
@@ -227,8 +230,8 @@ def _started_from(pure: PurePosixPath, content: bytes | None) -> str | None:
 
 
 def _top_module(pure: PurePosixPath, *, link: bool) -> tuple[str, str]:
-    """Return the folder from which a path is importable, and the module name; two empty texts if it is not
-    importable.
+    """Return the folder from which a path can be imported, and the module name; two empty strings if this is
+    impossible.
     """
     name, suffix = pure.name.split(".")[0], pure.suffix
     if pure.name == "__init__.py":
@@ -248,7 +251,7 @@ def _was_there(folder: str, module: str, before: Collection[str]) -> bool:
 
 
 def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChanges) -> bool:
-    """Return True if the folder is on the import path: a known one, or a test folder that pytest adds."""
+    """Return True if the folder is on the import path: a known import folder, or a test folder that pytest adds."""
     if folder in roots:
         return True
     paths = changes.before | changes.after
@@ -259,7 +262,7 @@ def _is_import_root(folder: str, roots: Collection[str], changes: CandidateChang
 
 
 def _basedir(path: str, paths: Collection[str]) -> str:
-    """Return the first folder above a test file that is not a package."""
+    """Return the first folder above a test file that is not a Python package."""
     folder = PurePosixPath(path).parent
     while str(folder) != "." and f"{folder}/__init__.py" in paths:
         folder = folder.parent

@@ -29,7 +29,7 @@ from agent_harness.verification.verdict import IMPORTANT, Finding, Run, passed
 
 
 class Told(NamedTuple):
-    """Statement of a runner about a run, with the code, message and data of a finding."""
+    """Statement of a runner about a run, containing the code, message and data of a finding."""
 
     code: str
     message: str
@@ -37,7 +37,7 @@ class Told(NamedTuple):
 
 
 class Runner(ABC):
-    """Base class of runners: run commands on commits, and interpret the results of the check."""
+    """Base class of runners, which run commands on commits and interpret the results of the check."""
 
     git: Git
     subject = "The feature's tests"  # in messages
@@ -53,7 +53,7 @@ class Runner(ABC):
     watches = True  # whether it may see single tests and calls
 
     def look_around(self) -> list[Finding]:
-        """Return findings on changes in the runner's environment during the work."""
+        """Return findings on changes that happened in the runner's environment during the work."""
         return []
 
     @abstractmethod
@@ -82,11 +82,11 @@ class Runner(ABC):
 
     @abstractmethod
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding to report for a failed check, besides its output, or None."""
+        """Return the finding to report for a failed check in addition to its output, or None."""
 
     @abstractmethod
     def on_pass(self, run: Run) -> Told | None:
-        """Return the finding on a check that passed but is not sufficient, or None."""
+        """Return the finding on a check that passed but does not suffice as proof, or None."""
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
         """Return the files of the tests with these ids."""
@@ -99,24 +99,24 @@ class Runner(ABC):
     @property
     @abstractmethod
     def blocked(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The pytest plugins that were installed during the work and are not loaded, and the files that install
-        them.
+        """The pytest plugins that were installed during the work and are not loaded, and the files that register these
+        plugins.
         """
 
     @property
     @abstractmethod
     def left_out(self) -> Sequence[str]:
-        """The files that appeared in linked folders during the work, and that checkouts omit."""
+        """The files that appeared in linked folders during the work. Checkouts do not contain these files."""
 
     @abstractmethod
     def with_what_came(self) -> Self:
-        """Return a runner that loads the plugins and files that were added during the work."""
+        """Return a runner that also loads the plugins and files that were installed during the work."""
 
     # ---- for calls that are made again in a plain program --------------------------------------------------------
 
     @abstractmethod
     def python_of(self, command: Command, said: str) -> str:
-        """Return the Python interpreter of a command, or an empty text if it cannot be trusted.
+        """Return the Python interpreter of a command, or an empty string if the interpreter cannot be trusted.
 
         ``said`` is the interpreter that the command itself reported.
         """
@@ -128,7 +128,9 @@ class Runner(ABC):
     @property
     @abstractmethod
     def import_roots(self) -> Collection[str]:
-        """The project folders from which its environments import modules, without settings of a test runner."""
+        """The project folders from which its environments import modules. Settings of a test runner are not
+        considered.
+        """
 
     @abstractmethod
     def imports(self, checkout: Checkout) -> list[str]:
@@ -136,7 +138,7 @@ class Runner(ABC):
 
     @abstractmethod
     def access(self, checkout: Checkout) -> FolderAccess:
-        """Return the folders that a program in this checkout may change."""
+        """Return the folders that a program may change if it runs in this checkout."""
 
 
 class TestRunner(Runner):
@@ -234,7 +236,7 @@ _NAMED = 5  # ids written out in a message; all of them are in the data
 
 
 def listed(nodes: Collection[str]) -> str:
-    """Return the first of these test ids as text, with the number of the others."""
+    """Return a text with the first of these test ids and the number of the other ids."""
     named = sorted(nodes)
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return ", ".join(named[:_NAMED]) + more

@@ -1,8 +1,8 @@
-"""Rules on Python test code that read its syntax tree; nothing is imported or run.
+"""Rules on Python test code that examine its syntax tree; nothing is imported or run.
 
-``guard.py`` uses the rules. The search for effects outside the code (patched modules, hooks, plugins, executed text) is
-incomplete, because an imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that invalid
-code is not mistaken for empty code.
+``guard.py`` uses the rules. The search for effects outside the code (patched modules, hooks, plugins, executed strings)
+is incomplete, because an imported module can do anything. ``parse`` returns ``None`` for invalid Python, so that
+invalid code is not mistaken for empty code.
 """
 
 import ast
@@ -55,8 +55,9 @@ _DECORATORS = frozenset({"pytest.fixture", "fixture", "contextmanager", "context
 
 
 def parse(source: bytes | None) -> ast.Module | None:
-    """Return the syntax tree of Python source, or ``None`` if it is missing, invalid, wrongly encoded or nested too
-    deeply.
+    """Return the syntax tree of Python source; ``None`` if the source cannot be parsed.
+
+    This is the case if the source is missing, invalid, wrongly encoded or nested too deeply.
     """
     if source is None:
         return None
@@ -71,8 +72,10 @@ def parse(source: bytes | None) -> ast.Module | None:
 
 
 def _dump(tree: ast.Module, *, below: int) -> str:
-    """Return the tree as text, computed 50 stack frames deeper, so that a tree nested too deeply fails now and not
-    later.
+    """Return the tree as text.
+
+    The text is computed 50 stack frames deeper than necessary. A tree that is nested too deeply then fails in this
+    function and not in a later step.
     """
     return _dump(tree, below=below - 1) if below else ast.dump(tree)
 
@@ -84,18 +87,17 @@ def same(before: bytes | None, after: bytes | None) -> bool:
 
 
 def changed(before: ast.Module, after: ast.Module, *, free: Collection[str] = (), strict: bool = False) -> list[str]:
-    """Return the names of statements of ``before`` that ``after`` removes, changes or overrides. Additions do not
-    count.
+    """Return the names of statements of ``before`` that ``after`` removes, changes or overrides.
 
-    These changes are allowed:
+    Additions do not count. These changes are allowed:
 
-    * placeholders, and imports that no older code needs (neither if ``strict``)
-    * the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
+    * changed placeholders, and changed imports that no older code needs (neither is allowed if ``strict`` is set)
+    * changes to the tests listed in ``free`` (``test_x``, ``TestY``, ``TestY::test_z``)
     * an import of more names, and new statements at the end of a test
     * new assertions, and new parameters that do not affect existing calls (``extension``)
 
-    Overriding includes names that affect a whole module (``pytestmark``, ``setup_module``), and built-in names that
-    older code uses.
+    A new name overrides older code if it affects a whole module (``pytestmark``, ``setup_module``), or if it is the
+    name of a built-in function that older code uses.
     """
     return list(_changed(before.body, after.body, frozenset(free), "", strict))
 
@@ -141,9 +143,9 @@ def _changed(
 
 
 def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collection[str], inside: str) -> set[str]:
-    """Return the names with a changed or removed import that older code uses.
+    """Return the names that older code uses and whose import was changed or removed.
 
-    If a file contains no tests, other files may use its names, so rebound names count as used.
+    If a file contains no tests, other files may use its names. In this case, rebound names count as used.
     """
     old, new = _origins(before), _origins(after)
     different = {name for name, meant in old.items() if new.get(name) != meant}
@@ -154,7 +156,7 @@ def _needed(before: Sequence[ast.stmt], after: Sequence[ast.stmt], free: Collect
 
 
 def _origins(body: Sequence[ast.stmt]) -> dict[str, set[tuple[int, str, str]]]:
-    """Return the origins of the imports among these statements, by the names that they bind."""
+    """Return the origins of the imports in these statements, by the names that the imports bind."""
     found: dict[str, set[tuple[int, str, str]]] = {}
     for statement in body:
         if isinstance(statement, _Import):
@@ -173,7 +175,7 @@ def _loaded(body: Iterable[ast.stmt]) -> set[str]:
 def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
     """Return True if a test file keeps all its statements and imports, and gains only independent test code.
 
-    No new name may be a fixture that older tests request, or a name that pytest calls.
+    A new name must be neither a fixture that older tests request nor a name that pytest calls.
     """
     one, two = parse(before), parse(after)
     if one is None or two is None or changed(one, two, strict=True):
@@ -184,7 +186,7 @@ def only_gains_tests(before: bytes | None, after: bytes | None) -> bool:
 
 
 def acting_on_older(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return which additions to a test file may affect older tests, one clause each.
+    """Return those additions to a test file that may affect older tests, each described in one clause.
 
     These are hooks, fixtures that older tests request or get automatically, code that runs at import, and effects
     outside the file. A plain fixture with a new name, and code under ``if __name__ == "__main__"``, do not count.
@@ -213,7 +215,9 @@ def _automatic(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _makes_automatic(maker: ast.expr) -> bool:
-    """Return True if an expression calls with ``autouse``, or creates a fixture with keywords that are not literal."""
+    """Return True if an expression is a call with ``autouse``, or creates a fixture with keywords that are not
+    literals.
+    """
     return any(
         keyword.arg == "autouse" or (keyword.arg is None and "fixture" in dotted(call.func))
         for call in ast.walk(maker)
@@ -231,13 +235,13 @@ def _is_of_program(statement: ast.stmt) -> bool:
 
 
 def new_tests(before: bytes | None, after: bytes | None) -> set[str]:
-    """Return the node names of the test functions that only the later version contains."""
+    """Return the node names of the test functions that only the later version of a file contains."""
     one, two = parse(before), parse(after)
     return tests(two).keys() - tests(one).keys() if one and two else set()
 
 
 def is_moved(before: bytes | None, after: bytes | None) -> bool:
-    """Return True if two test files differ only in comments, layout and the level of relative imports."""
+    """Return True if two test files are equal apart from comments, layout and the level of relative imports."""
     one, two = parse(before), parse(after)
     if one is None or two is None:
         return False
@@ -261,7 +265,9 @@ def _is_of(name: str, known: str) -> bool:
 
 
 def _documentation(source: bytes | None) -> dict[str, str]:
-    """Return the docstrings of a file that may contain examples, by qualified name; for other files, the whole text."""
+    """Return the docstrings of a Python file that may contain examples, by qualified name; for other files, the whole
+    text.
+    """
     tree = parse(source)
     if tree is None:
         return {"": (source or b"").decode("utf-8", "replace")}
@@ -277,9 +283,7 @@ def _documentation(source: bytes | None) -> dict[str, str]:
 
 
 def _continues_examples(before: str, after: str | None) -> bool:
-    """Return True if a text begins with all examples of the older text. The prose around the examples does not
-    matter.
-    """
+    """Return True if a text begins with all examples of the older text. Prose around the examples is ignored."""
     import doctest  # it is slow to import, and rarely needed
 
     try:
@@ -291,7 +295,9 @@ def _continues_examples(before: str, after: str | None) -> bool:
 
 
 def with_failing_tests(content: bytes) -> bytes:
-    """Return the source with each test changed to fail. Raise ``ValueError`` if the source cannot be parsed."""
+    """Return the source after changing each test so that it fails. Raise ``ValueError`` if the source cannot be
+    parsed.
+    """
     tree = parse(content)
     if tree is None:
         raise ValueError("the file cannot be read")
@@ -301,7 +307,7 @@ def with_failing_tests(content: bytes) -> bytes:
 
 
 def bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement defines, assigns, imports or deletes in its own scope."""
+    """Return the names that a statement defines, assigns, imports or deletes in the statement's own scope."""
     if isinstance(statement, _Function | ast.ClassDef):
         return {statement.name}
     names: set[str] = set()
@@ -340,10 +346,10 @@ def _name(statement: ast.stmt) -> str | None:
 
 
 def _is_placeholder(statement: ast.stmt) -> bool:
-    """Return True if a test only fails, skips or does nothing, because its feature does not exist yet.
+    """Return True if a test only fails, skips or does nothing, because the feature under test does not exist yet.
 
-    Any other function is a placeholder only if it says so, because tests may rely on a helper that does nothing or
-    raises.
+    A function that is not a test must state that it is a placeholder. Otherwise tests may rely on a helper that does
+    nothing or raises an error.
     """
     if not isinstance(statement, _Function):
         return False
@@ -378,8 +384,8 @@ def added(before: Sequence[ast.stmt], after: Sequence[ast.stmt]) -> list[ast.stm
 
 
 def dotted(node: ast.AST) -> str:
-    """Return the dotted name of an expression, such as ``a.b.c``; calls are skipped (``patch.start`` for
-    ``patch(...).start``).
+    """Return the dotted name of an expression, such as ``a.b.c``. Calls are skipped: the result for
+    ``patch(...).start`` is ``patch.start``.
     """
     if isinstance(node, ast.Name):
         return node.id
@@ -392,7 +398,7 @@ def dotted(node: ast.AST) -> str:
 
 
 def plugins_named(tree: ast.Module | None) -> list[str]:
-    """Return the literal module names in the ``pytest_plugins`` of a file."""
+    """Return the module names that are literals in the ``pytest_plugins`` of a file."""
     named = [
         s.value
         for s in (tree.body if tree else ())
@@ -403,14 +409,17 @@ def plugins_named(tree: ast.Module | None) -> list[str]:
 
 
 def tests(tree: ast.Module) -> dict[str, _Function]:
-    """Return the test functions of a file by node name (``test_x``, ``TestY::test_z``), as pytest and unittest find
-    them.
+    """Return the test functions of a file by node name (``test_x``, ``TestY::test_z``).
+
+    The functions are found by the rules of pytest and unittest.
     """
     return dict(_tests(tree.body, ""))
 
 
 def begun(before: ast.Module, after: ast.Module) -> ast.Module:
-    """Return the earlier version without those skip marks for unfinished tests that the later version removed."""
+    """Return the earlier version of a file. Skip marks for unfinished tests are left out if the later version removed
+    them.
+    """
     later = tests(after)
     still = any(map(_is_waiting_mark, after.body))
     old = copy.deepcopy(before)
@@ -446,8 +455,9 @@ def _tests(body: Sequence[ast.stmt], inside: str) -> Iterator[tuple[str, _Functi
 
 
 def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
-    """Return True if none of the tests (below ``node``, if given) can fail through an assertion or a check of its
-    own.
+    """Return True if none of the tests can fail through an assertion or through a check that the test itself makes.
+
+    If ``node`` is given, only the tests below this node are considered.
     """
     wanted = node.split("[")[0] if node else None
     known = _KnownFunctions.of(tree)
@@ -458,7 +468,7 @@ def asserts_nothing(tree: ast.Module, node: str | None = None) -> bool:
 def emptied(before: ast.Module, after: ast.Module) -> list[str]:
     """Return the names of tests that can no longer fail, whatever the product does.
 
-    A test that runs code outside itself can fail; so can a test that requests a new fixture.
+    A test can fail if it runs code outside the test itself, or if it requests a new fixture.
     """
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
     both = [name for name in old.tests if name in new.tests]
@@ -467,7 +477,7 @@ def emptied(before: ast.Module, after: ast.Module) -> list[str]:
 
 
 def weakened(before: ast.Module, after: ast.Module) -> list[str]:
-    """Return the names of tests that lost all assertions, and now fail only if their code or a fixture raises an
+    """Return the names of tests that lost all assertions. Such a test now fails only if its code or a fixture raises an
     error.
     """
     old, new = _KnownFunctions.of(before), _KnownFunctions.of(after)
@@ -483,9 +493,7 @@ def assertions(tree: ast.Module) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """Counts of places in code: those that assert, and all places that may raise an error, including those that
-    assert.
-    """
+    """Counts of places in code: places that assert, and all places that may raise an error (including the former)."""
 
     asserts: int = 0
     runs: int = 0
@@ -504,7 +512,7 @@ _MOST_CALLS = 20  # helpers behind helpers that are followed
 
 @dataclass(slots=True)
 class _KnownFunctions:
-    """Tests of one file, and the functions that they may call; each function is analyzed once."""
+    """Tests of one file, and the functions that the tests may call. Each function is analyzed only once."""
 
     tests: dict[str, _Function]
     functions: dict[str, _Function | ast.Lambda]  # by name, methods by ``Class::name`` and ``::name``
@@ -528,8 +536,8 @@ class _KnownFunctions:
         return self._of(self.tests[name], name.rpartition("::")[0])
 
     def called(self, call: ast.Call, inside: str) -> _Failing | None:
-        """Return the failure counts of a called function in the same file; ``None`` for other functions and too deep
-        calls.
+        """Return the failure counts of a called function in the same file; ``None`` for other functions and for deep
+        call chains.
         """
         owner, _, name = dotted(call.func).rpartition(".")
         if owner in _OWN:
@@ -569,7 +577,9 @@ class _Body:
     own: Collection[str] = ()  # functions that it defines, and that are read where they stand
 
     def block(self, body: Sequence[ast.stmt], *, is_sure: bool) -> _Failing:
-        """Return the failure counts of a block. ``is_sure``: the block always runs, so a skip in it asserts nothing."""
+        """Return the failure counts of a block. ``is_sure``: the block always runs, so after a skip in it nothing is
+        asserted.
+        """
         found = _NOTHING
         for statement in body:
             found += self.statement(statement, is_sure=is_sure)
@@ -637,7 +647,9 @@ class _Body:
         return found + around
 
     def expression(self, node: ast.AST) -> _Failing:
-        """Return the failure counts of the calls and lookups in an expression. Functions defined in it count as run."""
+        """Return the failure counts of the calls and lookups in an expression. A function that it defines counts as
+        called.
+        """
         return sum((self._one(each) for each in ast.walk(node)), _NOTHING)
 
     def _one(self, node: ast.AST) -> _Failing:
@@ -678,14 +690,14 @@ def _asked(function: _Function) -> set[str]:
 
 
 def _skips(statement: ast.stmt) -> bool:
-    """Return True if a statement skips the test instead of failing it."""
+    """Return True if a statement skips the test, so that the test does not fail."""
     raised = statement.exc if isinstance(statement, ast.Raise) else getattr(statement, "value", None)
     names = set(dotted(raised).split(".")) if raised is not None else set()
     return bool(names & {"skip", "skipTest", "SkipTest", "xfail", "importorskip"})
 
 
 def _swallowed(found: _Failing, kind: ast.expr | None) -> _Failing:
-    """Return the failure counts that remain if exceptions of this kind are caught and dropped."""
+    """Return the failure counts that remain if exceptions of this kind are caught and ignored."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     names = {dotted(each).split(".")[-1] if each is not None else "Exception" for each in kinds}
     if names & _BROAD:
@@ -701,7 +713,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _is_always(node: ast.expr) -> bool:
-    """Return True if a condition is independent of the product: a literal, or a comparison of an expression with
+    """Return True if a condition does not depend on the product: a literal, or a comparison of an expression with
     itself.
     """
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
@@ -731,7 +743,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _asserts_a_constant(call: ast.Call) -> bool:
-    """Return True for an assertion without content, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
+    """Return True for an assertion that cannot fail, such as ``self.assertTrue(True)`` or ``assert_equal(x, x)``."""
     owner, _, last = dotted(call.func).rpartition(".")
     if len(call.args) > 1 and "qual" in last and ast.dump(call.args[0]) == ast.dump(call.args[1]):
         return True
@@ -745,9 +757,10 @@ _OF_UNITTEST = frozenset(
 
 
 def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[str]:
-    """Return the effects of test code outside itself, one line each. ``roots`` limits the names whose attributes count.
+    """Return the effects that test code has outside itself, one line each.
 
-    ``monkeypatch``, and ``mock.patch`` as a context manager or decorator, are undone automatically and do not count.
+    ``roots`` limits the names whose attributes count. ``monkeypatch``, and ``mock.patch`` as a context manager or
+    decorator, are undone automatically and do not count.
     """
     if roots is None:
         named = (
@@ -759,7 +772,9 @@ def reaches_out(tree: ast.AST, *, roots: Collection[str] | None = None) -> list[
 
 
 def newly_reaching(before: ast.Module | None, after: ast.Module | None) -> list[str]:
-    """Return the effects outside a test file that only the later version of the file has."""
+    """Return the effects outside a test file that the later version of the file has and the earlier version does
+    not.
+    """
     known = {_LINE.sub("", reason) for reason in reaches_out(before)} if before else set()
     return [reason for reason in (reaches_out(after) if after else ()) if _LINE.sub("", reason) not in known]
 
@@ -808,8 +823,9 @@ def _assigning(targets: Iterable[ast.expr], imported: frozenset[str]) -> Iterato
 
 
 def _patches(target: ast.expr) -> bool:
-    """Return True if an assignment target is an attribute or ``sys.modules[...]``. Items such as ``os.environ[...]``
-    are data.
+    """Return True if an assignment target is an attribute or ``sys.modules[...]``.
+
+    Other items, such as ``os.environ[...]``, are data and do not count.
     """
     if isinstance(target, ast.Attribute):
         return True
@@ -842,8 +858,9 @@ def harm_in_conftest(statements: Iterable[ast.stmt], module: ast.Module) -> list
 
 
 def _imported(module: ast.Module) -> dict[str, str]:
-    """Return the names that only an import binds in a module, with the imported object. Names bound twice are
-    omitted.
+    """Return the names that a module binds only by an import, each with the object that it imports.
+
+    Names that are bound twice are omitted.
     """
     found: dict[str, set[str]] = {}
     for node in ast.walk(module):
@@ -878,8 +895,9 @@ def _bound_here(node: ast.AST) -> tuple[str, ...]:
 
 
 def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
-    """Return True if a call only creates a value by a function of the standard library, according to the file's
-    imports.
+    """Return True if a call only creates a value with a function of the standard library.
+
+    The file's imports tell which function a name refers to.
     """
     if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_A_PATH:
         return _is_path(call.func.value, known)
@@ -889,7 +907,7 @@ def _only_makes_a_value(call: ast.Call, known: Mapping[str, str]) -> bool:
 
 
 def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
-    """Return True if an expression is ``pathlib.Path(...)``, a parent of it, or a path joined to it."""
+    """Return True if an expression is ``pathlib.Path(...)``, a parent of such a path, or a path joined to it."""
     while not isinstance(node, ast.Call):
         if (isinstance(node, ast.Attribute) and node.attr in ("parent", "parents")) or isinstance(node, ast.Subscript):
             node = node.value
@@ -902,7 +920,7 @@ def _is_path(node: ast.expr, known: Mapping[str, str]) -> bool:
 
 
 def _chain(node: ast.expr) -> str:
-    """Return the dotted name of an expression of names only; an attribute of a call begins with a dot."""
+    """Return the dotted name of an expression that consists only of names. An attribute of a call begins with a dot."""
     if isinstance(node, ast.Attribute):
         return f"{_chain(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

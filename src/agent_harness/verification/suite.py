@@ -1,7 +1,7 @@
 """Verification stage for the whole test suite: no test of the baseline may stop passing.
 
-The base commit's tests run on the candidate's code. New tests run separately, because in the same process they could
-hide a failure of older tests. All tests run together if new tests count as older ones, or may affect older ones.
+The base commit's tests run on the candidate's code. New tests run separately, because new tests in the same process
+could hide a failure of older tests. All tests run together if new tests count as older ones, or may affect older ones.
 Source: features.md C15, C23, C62.
 """
 
@@ -19,13 +19,13 @@ _STEADY_TIMES, _STEADY_SECONDS = 8, 30.0  # how often a flaky test is run on the
 
 
 class SuiteStage:
-    """Suite stage of one verification. ``protected`` are the tests of items that are already proven."""
+    """Suite stage of one verification. ``protected`` contains the tests of items that are already proven."""
 
     def __init__(self, case: Case, command: str, protected: Collection[str]) -> None:
         self._case, self._command, self._protected = case, command, protected
 
     def judge(self) -> None:
-        """Run the suite in all necessary combinations of old and new tests and data."""
+        """Run the suite in all combinations of old and new tests and data that are necessary."""
         case, survey = self._case, self._case.survey
         side = [path for path in survey.test_side if path not in survey.released]
         older = [node for node in case.baseline if not self._is_own(node)]
@@ -41,10 +41,10 @@ class SuiteStage:
             self._run("cross-check" if alone else "suite", [Overlay(case.base, survey.kept)], moved)
 
     def _with_older_versions(self, side: Sequence[str], values: Sequence[str], older: Collection[str]) -> None:
-        """Run the older tests with the base version of the files that they read, and add a finding if tests then fail.
+        """Run the older tests with the base version of the files that they read. Add a finding if tests then fail.
 
-        ``values`` are changed data files that no test was seen to read, although a started program may have read them.
-        If product code opens such a file, a finding is added only if the base commit fails with the new data.
+        ``values`` are changed data files that no test was seen to read. A program that a test started may have read
+        them. If product code opens such a file, a finding is added only if the base commit fails with the new data.
         """
         case, read = self._case, self._case.survey.read
         with case.step("older data"):
@@ -59,7 +59,7 @@ class SuiteStage:
                 case.find("protected_test_changed", message, path=path, reasons=lost)
 
     def _lost(self, name: str, commit: str, overlays: Sequence[Overlay], older: Collection[str]) -> list[str]:
-        """Return the older tests that fail on a commit with other versions of some files."""
+        """Return the older tests that fail on a commit in which some files are replaced by other versions."""
         case = self._case
         run = case.run(name, self._command, commit, overlays=overlays, keep_going=True)
         passing = run.report.passing if run.report else frozenset()
@@ -82,8 +82,8 @@ class SuiteStage:
     def _taken_out(self, baseline: Collection[str], report: Report) -> set[str]:
         """Return the known tests that were deleted from files in which the user allows changes.
 
-        A test does not count as deleted if something in its file failed, or if a verified feature would lose its last
-        test.
+        A test does not count as deleted if another test in its file failed, or if a verified feature would lose its
+        last test.
         """
         case = self._case
         gone = {node for node in baseline if node not in report.cases and file_of(node) in case.survey.released}
@@ -95,12 +95,14 @@ class SuiteStage:
         return out
 
     def _now(self, node: str) -> str:
-        """Return the id of a test in the candidate, whose file may have moved."""
+        """Return the id that a test has in the candidate. The id differs from the old id if the test's file was
+        moved.
+        """
         file = file_of(node)
         return self._case.survey.moved.get(file, file) + node.removeprefix(file)
 
     def _compare(self, name: str, overlays: Sequence[Overlay], failing: Collection[str]) -> None:
-        """Run newly failing tests once more, and add findings on flaky tests and regressions (C62)."""
+        """Run tests that newly fail once more, and add findings on flaky tests and regressions (C62)."""
         case = self._case
         if not failing:
             return
@@ -121,7 +123,7 @@ class SuiteStage:
             case.find("regression", message, tests=case.regressions, check=name)
 
     def _steady_before(self, nodes: Collection[str]) -> frozenset[str]:
-        """Return the tests that pass in every one of several runs on the base commit."""
+        """Return the tests that pass in each of several runs on the base commit."""
         case = self._case
         if not case.runner.has_checkouts:
             return frozenset()
@@ -134,12 +136,12 @@ class SuiteStage:
         return left
 
     def _is_own(self, node: str) -> bool:
-        """Return True if a test belongs only to the assigned feature, whose tests the item's check judges (C23)."""
+        """Return True if a test belongs only to the assigned feature. The item's check judges such tests (C23)."""
         own = any(_holds(file, node) for file in self._case.guard.own_tests)
         return own and not any(_holds(file, node) for file in self._protected)
 
     def outcomes(self) -> dict[str, bool]:
-        """Return for each test id if the test passes on the candidate, both alone and in the suite."""
+        """Return a mapping from test id to True if the test passes on the candidate, both alone and in the suite."""
         case = self._case
         proof, suite, together = (case.runs.get(name) for name in ("proof", "suite", "cross-check"))
         outcomes: dict[str, bool] = {}
@@ -162,6 +164,6 @@ def _cases(run: Run | None) -> dict[str, str]:
 
 
 def _holds(file: str, node: str) -> bool:
-    """Return True if a node id belongs to this file, folder or node."""
+    """Return True if a test's node id belongs to this file, folder or node."""
     place = file.rstrip("/")
     return node == place or node.startswith((f"{place}::", f"{place}/", f"{place}["))

@@ -13,7 +13,9 @@ STRICT, NORMAL, FAST = "strict", "normal", "fast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strictness:
-    """Strictness settings of a verification; with ``FOLLOWS`` they decide which findings reject the candidate."""
+    """Strictness settings of a verification. Together with ``FOLLOWS``, they determine which findings reject the
+    candidate.
+    """
 
     requires_red: str = REJECT  # consequence of a check that passes on the base commit: OFF, TELL, REJECT
     lint_rejects: bool = False
@@ -50,13 +52,14 @@ FOLLOWS: Mapping[str, str] = {
     "unsteady_test": CRITICAL,
     "weak_test": "weak",
 }
-"""Consequence of each finding code: a severity, of which ``CRITICAL`` rejects, or the strictness setting that
-decides.
+"""Consequence of each finding code: a severity, or the strictness setting that determines the severity.
+
+The severity ``CRITICAL`` rejects the candidate.
 """
 
 
 def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
-    """Return the severity of a finding. ``of_session``: the finding is on tests that the work added or changed."""
+    """Return the severity of a finding. ``of_session``: the finding concerns tests that the work added or changed."""
     columns = {
         "red": strictness.requires_red == REJECT,
         "lint": strictness.lint_rejects,
@@ -68,7 +71,7 @@ def what_follows(code: str, strictness: Strictness, *, of_session: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a rule or a run that the user should know. A ``CRITICAL`` finding rejects the candidate."""
+    """Result of a rule or a run that the user should know about. A ``CRITICAL`` finding rejects the candidate."""
 
     code: str
     severity: str
@@ -76,7 +79,7 @@ class Finding:
     data: Mapping[str, object] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, object]:
-        """Return the finding as a record for the event log and ``--json``."""
+        """Return the finding as a JSON object for the event log and ``--json``."""
         return {"code": self.code, "severity": self.severity, "message": self.message, "data": dict(self.data)}
 
 
@@ -103,7 +106,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """True if the command ended by itself: it was not stopped, and exceeded no limit."""
+        """True if the command ended by itself: it was not stopped, and it exceeded no limit."""
         return not (self.timed_out or self.stopped or self.over_limit)
 
 
@@ -119,7 +122,7 @@ class JudgedStep:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Results of the recorded calls that were repeated outside tests."""
+    """Results of repeating the recorded calls outside tests."""
 
     calls: int = 0  # that the tests made, and that were noted
     compared: int = 0  # that could be made again, and were
@@ -128,7 +131,7 @@ class Replayed:
 
     @property
     def share(self) -> str:
-        """The number of compared calls out of all recorded calls, as text for the user."""
+        """The number of compared calls and the number of recorded calls, as text for the user."""
         return f"{self.compared} of {self.calls} calls were replayed"
 
 
@@ -158,7 +161,7 @@ class Verdict:
     not_asked: str = ""  # why nothing was asked
 
     def found(self, code: str) -> Finding | None:
-        """Return the first finding with this code, or None."""
+        """Return the first finding that has this code, or None if there is none."""
         return next((finding for finding in self.findings if finding.code == code), None)
 
     @property
@@ -173,7 +176,7 @@ class Verdict:
 
     @property
     def output(self) -> str:
-        """The output of the check, or an empty text if the check did not run."""
+        """The output of the check, or an empty string if the check did not run."""
         return self.proof.output if self.proof else ""
 
     @property
@@ -188,7 +191,7 @@ class Verdict:
 
 
 def passed(run: Run) -> bool:
-    """Return True if the run exited with 0 and its report has a passed test and no failure or error (C61)."""
+    """Return True if the run exited with 0 and its report contains a passed test and no failure or error (C61)."""
     report = run.report
     return (
         run.problem is None

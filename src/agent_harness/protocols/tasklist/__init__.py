@@ -1,4 +1,4 @@
-"""Task lists: ``harness-tasks.json``, worked off by an agent in its own client or by ``harness run``.
+"""Task lists: ``harness-tasks.json``, whose tasks an agent completes in its own client or in ``harness run``.
 
 layout      paths of every file
 records     the state as typed records, tolerant of invalid values

@@ -1,4 +1,4 @@
-"""Public API of a task list: one method per command. Each answer contains the next command to run.
+"""Public API of a task list, with one method per command. Each answer contains the next command to type.
 
 An agent calls one method for every step, so each method imports only the modules that it needs. Source: ``tasklist.md``
 13.3.
@@ -54,7 +54,7 @@ def _with_next(answer: JsonObject, command: str) -> JsonObject:
 
 
 class TaskList:
-    """Task list as one worker sees it. Every method raises ``HarnessError`` only."""
+    """Task list as one worker sees it. Methods raise no exceptions except ``HarnessError``."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -76,8 +76,8 @@ class TaskList:
     ) -> TaskList:
         """Return the task list in ``start`` or in a folder above it.
 
-        Without ``start``, search in ``HARNESS_STATE_ROOT``, or from the working directory upwards. Raise
-        ``NotAProject`` if no task list is found.
+        If ``start`` is not given, search in ``HARNESS_STATE_ROOT`` or, if that is not set, from the working directory
+        upwards. Raise ``NotAProject`` if no task list is found.
         """
         from agent_harness.protocols.tasklist.claims.worker import Worker
 
@@ -100,7 +100,7 @@ class TaskList:
 
     @staticmethod
     def init(folder: str, **options: Any) -> JsonObject:
-        """Create the missing files of a task list."""
+        """Create those files of a task list that do not exist yet."""
         from agent_harness.protocols.tasklist import planning
 
         answer = planning.create(folder, **options)
@@ -110,7 +110,7 @@ class TaskList:
     def begin(cls, folder: str, tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskList, JsonObject]:
         """Create a task list with its first tasks. If any task is invalid, create nothing.
 
-        The answer's ``made`` reports the created files.
+        ``made`` in the answer lists the created files.
         """
         from agent_harness.protocols.tasklist import planning
 
@@ -120,7 +120,7 @@ class TaskList:
         return begun, {**begun.add(tasks), "made": made}
 
     def add(self, tasks: Sequence[Mapping[str, Any]]) -> JsonObject:
-        """Add tasks to the list: all of them, or none if one is invalid."""
+        """Add tasks to the list. If one of the tasks is invalid, add none of them."""
         from agent_harness.protocols.tasklist import planning
         from agent_harness.protocols.tasklist import status as list_status
 
@@ -129,8 +129,9 @@ class TaskList:
         return _with_next({"task_id": ids[0] if ids else None, "task_ids": ids}, following)
 
     def tried(self, task_ids: Sequence[str], *, seconds: float = TRY_SECONDS) -> dict[str, bool | None]:
-        """Return, for each task with a check, True if the check passes now; ``None`` if the time was too short to run
-        it.
+        """Return True for each task whose check passes now, and False if the check fails.
+
+        Tasks without a check are left out. The value is ``None`` if there was not enough time to run the check.
         """
         from agent_harness.protocols.tasklist.attempts import validation
 
@@ -143,7 +144,7 @@ class TaskList:
         return found
 
     def sources(self) -> dict[str, str]:
-        """Return the ids of the tasks that have a source, by source."""
+        """Return a mapping from source to task id, for the tasks that have a source."""
         from agent_harness.protocols.tasklist import planning
 
         return planning.by_source(self.store.read())
@@ -163,7 +164,7 @@ class TaskList:
         return _with_next({"reset": planning.reset(self.store, task_ids, failed=failed)}, "harness run")
 
     def status(self, *, tail: int = 5) -> JsonObject:
-        """Return the progress of the list without taking its lock."""
+        """Return the progress of the list. The list's lock is not taken."""
         return status(self.layout.root, tail=tail)
 
     def stats(self) -> JsonObject:
@@ -175,7 +176,7 @@ class TaskList:
     # -- sessions ----------------------------------------------------------------------------------------------------
 
     def session_start(self, *, take_over: bool = False) -> JsonObject:
-        """Start a session, or return this worker's running session."""
+        """Start a session. If this worker already has a running session, return that session."""
         if take_over:
             owner.refuse_agents(self.layout.root, "harness session start --take-over")
         from agent_harness.protocols.tasklist.claims import sessions
@@ -192,20 +193,22 @@ class TaskList:
         return self._go_on()
 
     def session_end(self) -> JsonObject:
-        """End this worker's session and return its numbers."""
+        """End this worker's session and return the session's numbers."""
         from agent_harness.protocols.tasklist.claims import sessions
 
         answer = sessions.end(self.worker)
         return _with_next(answer, "harness session start" if answer["work_left"] else "harness status")
 
     def pause(self, why: str = "", *, by: str | None = None) -> JsonObject:
-        """Pause the list until ``resume``. The log records ``by``: the view in which the user asked for the pause."""
+        """Pause the list until ``resume`` is called. The log records ``by``, the view in which the user asked for the
+        pause.
+        """
         from agent_harness.protocols.tasklist.claims import sessions
 
         return _with_next(sessions.pause(self.worker, why, by=by), "harness resume")
 
     def resume(self, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-        """End a pause and a halt. Raise ``Superseded`` if the present halt is not the ``shown`` one."""
+        """End a pause and a halt. Raise ``Superseded`` if the present halt is not the one in ``shown``."""
         owner.refuse_agents(self.layout.root, "harness resume")
         from agent_harness.protocols.tasklist.claims import sessions
 
@@ -243,9 +246,9 @@ class TaskList:
         ``limits``: ``max_tasks``; ``max_minutes`` of each attempt; ``max_cost_usd`` of all attempts together. Raise
         ``NothingEligible`` for an empty list before any agent is resolved.
 
-        With ``workers``, that many agents run concurrently, each in its own workspace, and the answer has another
-        shape. Their work is merged to ``branch``, by default the branch that is checked out. ``engine_factory`` makes
-        the engine that runs the workers.
+        If ``workers`` is given, that many agents run concurrently, each in its own workspace, and the answer has
+        another format. Their work is merged to ``branch``, by default the branch that is checked out.
+        ``engine_factory`` makes the engine that runs the workers.
         """
         import os
         from contextlib import suppress
@@ -313,7 +316,7 @@ class TaskList:
         return found if found > 1 else None
 
     def parallel_runs(self) -> ParallelRuns:
-        """Return the interface to this list's runs with several agents, for people's questions about them."""
+        """Return the interface through which users ask about this list's runs with several agents."""
         import os
 
         from agent_harness.kernel import trusted_state
@@ -337,7 +340,7 @@ class TaskList:
         return left_run(self.worker)
 
     def now(self) -> list[str]:
-        """Return the current activity of each running attempt, one line each. This method is thread-safe."""
+        """Return the current activity of each running attempt, as one line per attempt. This method is thread-safe."""
         import os
 
         from agent_harness.protocols.tasklist import proven
@@ -347,7 +350,7 @@ class TaskList:
         return [each.line() for each in now.running(path and os.path.dirname(path))]
 
     def reader(self) -> ProjectReader:
-        """Return a reader for reading the list repeatedly."""
+        """Return a reader with which the list can be read repeatedly."""
         return reader(self.layout.root)
 
     @property
@@ -359,14 +362,16 @@ class TaskList:
             return False  # a run reports it
 
     def keep_said(self, text: str) -> None:
-        """Append a run's message to ``.harness/logs/run.log``."""
+        """Append a message of a run to ``.harness/logs/run.log``."""
         from agent_harness.session import now
 
         if not self.layout.linked():
             now.keep_said(self.layout.run_log, text)
 
     def _left_by_run(self) -> tuple[int, str | None] | None:
-        """Return the worker count and the branch of a dead run whose tasks are still claimed, or None."""
+        """Return the worker count and the branch of a dead run that still has tasks claimed. Return None if there is no
+        such run.
+        """
         from agent_harness.protocols.tasklist.claims import leases
 
         try:
@@ -376,7 +381,9 @@ class TaskList:
         return leases.terms_of_run(left) if left else None
 
     def _unpushed(self) -> tuple[int, None] | None:
-        """Return the worker count of a finished run whose merged commits were not pushed to any remote, or None."""
+        """Return the worker count of a finished run whose merged commits were not pushed to a remote. Otherwise return
+        None.
+        """
         import os
 
         if self.layout.linked() or not os.path.lexists(self.layout.parallel):
@@ -393,7 +400,10 @@ class TaskList:
             raise NothingEligible("there are no tasks yet", hint=ADD)
 
     def _refuse_resting(self) -> None:
-        """Raise the reason why no task can be claimed: a pause, a halt, a limit, no open task or a damaged list."""
+        """Raise an error if no task can be claimed.
+
+        Possible reasons are a pause, a halt, a limit, the lack of open tasks, and a damaged list.
+        """
         from agent_harness.protocols.tasklist.claims import claim
 
         claim.preview(self.worker, self.store.read(), self.store.now())
@@ -401,7 +411,7 @@ class TaskList:
     def drive(
         self, command: Sequence[str], *, times: int, say: Callable[[str], None], countdown: Callable[[str], None]
     ) -> JsonObject:
-        """Start an interactive client repeatedly until no work is left; the answer contains ``exit_code``."""
+        """Start an interactive client again and again until no work is left; the answer contains ``exit_code``."""
         from agent_harness.protocols.tasklist import run
 
         return run.drive(self.worker, command, times=times, say=say, countdown=countdown)
@@ -409,17 +419,17 @@ class TaskList:
     # -- the work ----------------------------------------------------------------------------------------------------
 
     def next(self) -> JsonObject:
-        """Return the task that ``claim`` would select; change nothing."""
+        """Return the task that ``claim`` would select, without changing anything."""
         from agent_harness.protocols.tasklist.claims import claim
 
         task = claim.preview(self.worker, self.store.read(), self.store.now())
         return _with_next({"task": dict(task.raw), "task_id": task.id, "title": task.title}, CLAIM)
 
     def preview(self, *, workers: int | None = None, **limits: Any) -> JsonObject:
-        """Return the next task of `harness run` and the estimated cost of the open tasks; change nothing.
+        """Return the next task of `harness run` and the estimated cost of the open tasks, without changing anything.
 
-        ``lines`` contains the preview as text. With ``workers``, ``parallel`` contains the first task of each worker
-        and the reason for the selection. ``engine_factory`` is not called.
+        ``lines`` contains the preview as text. If ``workers`` is given, ``parallel`` contains the first task of each
+        worker and the reason for its selection. ``engine_factory`` is not called.
         """
         from agent_harness.agents import usage
         from agent_harness.protocols.tasklist import status as list_status
@@ -449,7 +459,7 @@ class TaskList:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         dirty: str = "remember",
     ) -> JsonObject:
-        """Claim a task for this worker: the one with ``task_id``, or by default the next eligible task."""
+        """Claim a task for this worker: the task with ``task_id``, or by default the next eligible task."""
         from agent_harness.protocols.tasklist.claims import claim
 
         answer = claim.claim(self.worker, task_id, lease_seconds=lease_seconds, dirty=dirty)
@@ -478,7 +488,7 @@ class TaskList:
         return _with_next(answer, f'harness task checkpoint {task_id} M/N "what was done"')
 
     def validate(self, task_id: str) -> JsonObject:
-        """Run the check of the task, and record only the check's result."""
+        """Run the check of the task. Only the result of the check is recorded."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.validate(self.worker, task_id)
@@ -493,7 +503,7 @@ class TaskList:
         return _with_next(answer, "harness status" if answer.get("requested") else self._go_on())
 
     def accept(self, task_id: str, patterns: Sequence[str] = ()) -> JsonObject:
-        """Accept the work of the last attempt by the user's decision. Files that match ``patterns`` may differ."""
+        """Accept the work of the last attempt because the user decided so. Files that match ``patterns`` may differ."""
         owner.refuse_agents(self.layout.root, "harness task accept")
         from agent_harness.protocols.tasklist.attempts import accept_change
 
@@ -502,14 +512,14 @@ class TaskList:
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:
-        """End the attempt as failed, and roll back to the state at the claim."""
+        """End the attempt as failed, and roll back to the state when the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
-        """Release the task without counting an attempt, and roll back to the state at the claim."""
+        """Release the task without counting an attempt, and roll back to the state when the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         return _with_next(verbs.release(self.worker, task_id, why), self._go_on())
@@ -534,9 +544,10 @@ class TaskList:
         return _with_next({"restored": restored, "tasks": found}, self._after_recovery(found))
 
     def rollback(self, task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-        """Roll back to the state when the task was claimed; with ``dry_run``, only report the effects.
+        """Roll back to the state when the task was claimed; if ``dry_run`` is set, only report what a rollback would
+        change.
 
-        With ``allow_pushed``, also roll back commits that a remote already has.
+        If ``allow_pushed`` is set, also roll back commits that a remote already has.
         """
         from agent_harness.protocols.tasklist.attempts import verbs
 
@@ -547,7 +558,7 @@ class TaskList:
         return _with_next(answer, further)
 
     def accepted(self, what: str) -> str:
-        """Describe in plain words the work that ``task-001``, ``S8`` or an undo commit refers to.
+        """Describe in plain words the completed work that ``task-001``, ``S8`` or an undo commit refers to.
 
         Raise ``UsageError`` if the name is unknown.
         """
@@ -556,14 +567,14 @@ class TaskList:
         return undo.asked(self.worker, what)
 
     def undo(self, what: str, *, dry_run: bool = False, say: Callable[[str], None]) -> JsonObject:
-        """Undo a completed task with one new commit, or restore an undone task; see ``attempts/undo.py``."""
+        """Undo a completed task with one new commit, or reverse an earlier undo; see ``attempts/undo.py``."""
         owner.refuse_agents(self.layout.root, "harness undo")
         from agent_harness.protocols.tasklist.attempts import undo
 
         return undo.undo(self.worker, what, dry_run=dry_run, say=say)
 
     def rescue_list(self) -> JsonObject:
-        """Return the list of rescues: the work that rollbacks removed."""
+        """Return the list of rescues, which keep the work that rollbacks removed."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         found = rescue.entries(self.worker)
@@ -576,7 +587,7 @@ class TaskList:
         return _with_next(rescue.show(self.worker, ref), f"harness rescue restore {ref} --to DIR")
 
     def rescue_restore(self, ref: str, *, to: str | None = None) -> JsonObject:
-        """Restore a rescue: all its files in the folder ``to``, or by default its changes in the work tree."""
+        """Restore a rescue: all its files into the folder ``to``, or by default only its changes into the work tree."""
         from agent_harness.protocols.tasklist.attempts import rescue
 
         return _with_next(rescue.restore(self.worker, ref, to=to), "harness status")
@@ -603,7 +614,9 @@ def status(folder: str, *, tail: int = 5) -> JsonObject:
 
 
 def reader(folder: str) -> ProjectReader:
-    """Return a reader for reading the list in a folder repeatedly, with the value types that all protocols share."""
+    """Return a reader with which the list in a folder can be read repeatedly. Its value types are those of all
+    protocols.
+    """
     from agent_harness.protocols.tasklist.reader import TaskListSource
     from agent_harness.session.project_view import ProjectReader
 
@@ -618,7 +631,7 @@ def log_rows(folder: str) -> Iterator[JsonObject]:
 
 
 def followed(folder: str) -> list[FollowedLog]:
-    """Return the logs that ``harness log --follow`` shows: run messages, and the list's progress log."""
+    """Return the logs that ``harness log --follow`` shows: the messages of runs, and the list's progress log."""
     from agent_harness.protocols.tasklist import progress
     from agent_harness.session.log_rows import FollowedLog
     from agent_harness.session.now import said_at
@@ -638,7 +651,7 @@ def transcript(folder: str, item: str, workspace: str | None = None) -> str | No
 
 
 def parallel_file(folder: str) -> str:
-    """Return the path of the progress file of a run with several agents."""
+    """Return the path of the progress file that a run with several agents writes."""
     return TaskListLayout(folder).parallel
 
 
@@ -691,7 +704,7 @@ def check(folder: str) -> JsonObject:
 def restore(folder: str) -> JsonObject | None:
     """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
 
-    The damaged file is kept under another name.
+    The damaged file is renamed, not deleted.
     """
     from agent_harness.protocols.tasklist import recovery
     from agent_harness.protocols.tasklist.claims.worker import Worker
@@ -700,11 +713,11 @@ def restore(folder: str) -> JsonObject | None:
 
 
 def traces(folder: str) -> JsonObject:
-    """Return everything that the harness added to a folder, so that an uninstall can remove it; change nothing.
+    """Return everything that the harness added to a folder, so that an uninstall can remove it. Nothing is changed.
 
-    ``files`` (those that people wrote come last), the lines of ``.git/info/exclude`` and of ``.gitignore``, the
-    ``place`` that leads to the user's state of the list, and the ``lock``. Raise ``Busy`` or ``Refused`` while a
-    session is running.
+    The result contains ``files`` (files that people wrote come last), the lines of ``.git/info/exclude`` and of
+    ``.gitignore``, the ``place`` that leads to the user's state of the list, and the ``lock``. Raise ``Busy`` or
+    ``Refused`` while a session is running.
     """
     from agent_harness.protocols.tasklist import planning
 
@@ -712,7 +725,9 @@ def traces(folder: str) -> JsonObject:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks from text with one JSON object per line; raise ``UsageError`` with the number of an invalid line."""
+    """Parse tasks from text with one JSON object per line. For an invalid line, raise ``UsageError`` with the line
+    number.
+    """
     from agent_harness.protocols.tasklist import planning
 
     return planning.read_lines(text)

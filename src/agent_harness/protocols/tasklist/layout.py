@@ -1,4 +1,4 @@
-"""Paths of every file of a task list; no other module contains these names.
+"""Paths of all files of a task list. No other module contains these file names.
 
     ROOT/
       harness-tasks.json        the state; its folder is the root
@@ -11,7 +11,7 @@
       .harness/
         now                     touched to read the disk's clock
         parallel.json           progress of the run with several agents
-        stops.json              how often the Stop hook has kept a session running
+        stops.json              number of times that the Stop hook has kept a session running
         claims/ID.json          the state when a task was claimed
         validate/ID.N.log       the output of a validation
         rescue-files/ID/N/      files that no commit can contain, moved away by a rollback
@@ -41,7 +41,7 @@ HARNESS_FILES = (
     ".harness-lock.d",
     ".harness",
 )
-"""Patterns of files below the root that are never part of a snapshot, a rescue or a task's commit."""
+"""Patterns of files below the root that are never included in a snapshot, a rescue or a task's commit."""
 
 _URL = "file://"  # no absolute path begins so
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -50,7 +50,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def safe_name(task_id: str) -> str:
     """Return a task id encoded for file and ref names: letters, digits, ``-`` and ``_`` stay, others become ``%XX``.
 
-    The end of a name that would be too long is replaced by a digest.
+    If the encoded name would be too long, its end is replaced by a digest.
     """
     raw = task_id.encode("utf-8", "surrogateescape")
     name = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in raw)
@@ -62,7 +62,9 @@ def safe_name(task_id: str) -> str:
 
 
 def written(path: str) -> str:
-    """Return a path in the form that a state file can store: unchanged, or a ``file:`` URL if it is not valid UTF-8."""
+    """Return a path in the form that a state file can store: unchanged, or as a ``file:`` URL if the path is not valid
+    UTF-8.
+    """
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -82,7 +84,7 @@ def path_of(text: str) -> str:
 
 
 class TaskListLayout:
-    """Paths of one task list as plain strings, so that hooks start within milliseconds."""
+    """Paths of one task list. The paths are plain strings, so that hooks start within milliseconds."""
 
     __slots__ = ("root",)
 
@@ -109,7 +111,7 @@ class TaskListLayout:
         return self._at("harness-init.sh")
 
     def init_script_of(self, task_id: str) -> str:
-        """Return the path at which to keep the version of ``harness-init.sh`` that an attempt at a task wrote."""
+        """Return the path at which to store the version of ``harness-init.sh`` that an attempt at a task wrote."""
         return self._at(".harness", f"harness-init-{safe_name(task_id)}.sh")
 
     @property
@@ -162,13 +164,13 @@ class TaskListLayout:
 
     @property
     def verdicts(self) -> str:
-        """Folder for the output of failed validations and of validations that proved their tasks: ``N-STEP.txt``."""
+        """Folder for the output of validations that failed or that proved their tasks, in files ``N-STEP.txt``."""
         return self._at(".harness", "logs", "verdicts")
 
     def linked(self) -> str | None:
         """Return the first of the harness's own folders that is a symbolic link, or None.
 
-        Such a folder may lead out of the project.
+        Such a link may lead out of the project.
         """
         own = ("", "claims", "logs", "logs/verdicts", "validate", "rescue-files", "sessions")
         return next((path for name in own if os.path.islink(path := self._at(".harness", name).rstrip("/"))), None)

@@ -1,10 +1,10 @@
-"""Legal states of a task, and its moves, which change only the task in place. Pure.
+"""Legal states of a task, and the transitions between these states. Each function changes only the given task.
 
     pending ──start──> in_progress ──complete──> completed
     failed  ──start──>             ──fail─────> failed
                                    ──release──> pending
 
-``attempts`` counts the finished attempts: it goes up with ``complete`` and ``fail``, never with ``release``. Source:
+``attempts`` counts the finished attempts: ``complete`` and ``fail`` increase the number, ``release`` does not. Source:
 ``tasklist.md`` 1.1, 7.2, 7.4, 10, 11.
 """
 
@@ -28,7 +28,7 @@ MOVES: dict[tuple[str, str], str] = {
     ("in_progress", "fail"): "failed",
     ("in_progress", "release"): "pending",
 }
-"""Allowed transitions of a task: (status, transition) -> new status. Every other transition is refused."""
+"""Allowed transitions of a task, as a mapping from (status, transition) to the new status. All others are refused."""
 
 CLAIM_FIELDS = (
     "claimed_by",
@@ -42,7 +42,7 @@ CLAIM_FIELDS = (
     "worktree",
 )
 MAX_CHECKPOINTS = 50
-"""Maximum number of an attempt's checkpoints that count as progress (``tasklist.md`` 6.3)."""
+"""Maximum number of checkpoints in one attempt that count as progress (``tasklist.md`` 6.3)."""
 
 
 def _move(task: Task, move: str) -> None:
@@ -118,7 +118,7 @@ def complete(task: Task, at: datetime) -> None:
 
 
 def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool = False) -> None:
-    """Mark the task as failed and count the attempt; ``give_up`` uses up all remaining attempts."""
+    """Mark the task as failed and count the attempt. If ``give_up`` is set, all remaining attempts are used up."""
     _move(task, "fail")
     attempts = task.attempts + 1
     task.raw["attempts"] = max(attempts, task.max_attempts) if give_up else attempts
@@ -128,47 +128,49 @@ def fail(task: Task, category: str, message: str, at: datetime, *, give_up: bool
 
 
 def keep_rescues(task: Task, refs: Iterable[str]) -> None:
-    """Add the refs of rolled-back work to the task, each only once."""
+    """Add the refs of rolled-back work to the task. A ref that the task already has is not added again."""
     task.raw["rescues"] = [*task.rescues, *(ref for ref in refs if ref not in task.rescues)]
 
 
 def reap(task: Task, at: datetime) -> None:
-    """Fail the task because its owner's lease has expired."""
+    """Mark the task as failed because its owner's lease has expired."""
     fail(task, "SESSION_TIMEOUT", f"Lease expired (claimed_by={task.claimed_by})", at)
 
 
 def release(task: Task) -> None:
-    """Make the task pending as if it had not been claimed."""
+    """Make the task pending, as if nobody had claimed it."""
     _move(task, "release")
     _let_go(task)
 
 
 def reopen(task: Task) -> None:
-    """Make a completed task pending because nothing proves it."""
+    """Make a completed task pending because there is no proof for it."""
     task.raw.update(status="pending", completed_at=None)
 
 
 def unprove(task: Task, message: str, at: datetime) -> None:
-    """Mark a completed task as failed because its proof now fails; it is not retried before the user decides."""
+    """Mark a completed task as failed because its proof now fails. The task is not retried before the user decides."""
     task.raw.update(status="failed", attempts=max(task.attempts, task.max_attempts), completed_at=None)
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "TEST_FAIL", message)
 
 
 def take_back(task: Task) -> None:
-    """Make a task pending whose accepted work the user has undone; its number of attempts is unchanged."""
+    """Make a task pending because the user has undone its accepted work. Its number of attempts is unchanged."""
     reopen(task)
     for name in ("completed_commit", "proof"):
         task.raw.pop(name, None)
 
 
 def bring_back(task: Task, commit: str, at: datetime) -> None:
-    """Mark an undone task as completed again: this commit restores its work. Its number of attempts is unchanged."""
+    """Mark an undone task as completed again, with the commit that restores its work. Its number of attempts is
+    unchanged.
+    """
     task.raw.update(status="completed", completed_at=clock.timestamp(at), completed_commit=commit)
 
 
 def mark(task: Task, message: str, at: datetime) -> None:
-    """Fail a task that was not started because of a dependency; its number of attempts is unchanged."""
+    """Mark a task as failed because its dependencies kept it from starting. Its number of attempts is unchanged."""
     task.raw["status"] = "failed"
     task.raw["failed_at"] = clock.timestamp(at, fraction=True)
     _note(task, "DEPENDENCY", message)
@@ -180,7 +182,7 @@ def _note(task: Task, category: str, message: str) -> None:
 
 
 def _let_go(task: Task) -> None:
-    """Delete the task's claim except for its token, with which the owner may ask for the result again."""
+    """Delete the task's claim, but keep the claim's token. With this token the owner may ask for the result again."""
     task.raw["last_claim_token"] = task.claim_token
     task.raw["last_owner"] = task.claimed_by
     for name in CLAIM_FIELDS:

@@ -57,7 +57,7 @@ FIELDS: dict[str, str] = {
     "validation.unchanged": "accept or ask",
     "on_failure.cleanup": "text",
 }
-"""Task members that ``set`` may change, with the kinds of their values."""
+"""Task members that ``set`` may change, with the types of their values."""
 _CHOICES = {
     "validation.requires": (records.PROVEN, records.CHECKED),
     "validation.unchanged": (records.ACCEPT, records.ASK),
@@ -87,7 +87,7 @@ def create(
     init_script: bool = False,
     gitignore: str = "exclude",
 ) -> JsonObject:
-    """Create the missing files of a task list; existing files stay unchanged.
+    """Create those files of a task list that do not exist yet. Existing files stay unchanged.
 
     ``gitignore`` is ``exclude`` (add the rules to ``.git/info/exclude``), ``gitignore`` (to ``.gitignore``) or
     ``none``.
@@ -124,9 +124,7 @@ def create(
 
 
 def _refuse_lost(layout: TaskListLayout) -> None:
-    """Raise ``StateDamaged`` if the list is missing but its backup exists, because a new list would replace the
-    backup.
-    """
+    """Raise ``StateDamaged`` if the list is missing but its backup exists. A new list would overwrite the backup."""
     if os.path.lexists(layout.tasks):
         return
     if not os.path.lexists(layout.backup):
@@ -144,7 +142,9 @@ def _refuse_lost(layout: TaskListLayout) -> None:
 
 
 def _ignore(layout: TaskListLayout, where: str) -> str | None:
-    """Add the harness's files to git's ignore rules; return the written file, or ``None`` if nothing was added."""
+    """Add the harness's files to git's ignore rules. Return the changed rules file, or ``None`` if no rule was
+    added.
+    """
     if where == "none":
         return None
     from agent_harness.kernel.git import Git, own_output
@@ -254,7 +254,8 @@ def new_task(
 
 
 def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to the list, all or none, and return their ids. A task without an id gets a new one.
+    """Add tasks to the list, and return their ids. If one task is invalid, none is added. A task without an id gets a
+    new id.
 
     A task may give its origin in ``source``. A task whose source is already in the list is not added again, and a
     dependency may be given by source instead of id. Raise ``ConfigurationError`` for an unknown dependency, a cycle or
@@ -275,12 +276,14 @@ def add(store: TaskStore, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check_first(tasks: Sequence[Mapping[str, Any]]) -> None:
-    """Check the first tasks of a list that does not exist yet, and raise the exceptions of ``add``."""
+    """Check the first tasks of a list that does not exist yet. Raise the exceptions that ``add`` would raise."""
     _taken_in(records.State(new_state(clock.now())), tasks)
 
 
 def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Add tasks to a state, all or none; return the new ids. Raise the exceptions of ``add``."""
+    """Add tasks to a state and return the new ids. If one task is invalid, none is added. Raise the exceptions of
+    ``add``.
+    """
     taken = {task.id for task in state.tasks}
     came = by_source(state)
     last = _last_number(taken)
@@ -312,18 +315,18 @@ def _taken_in(state: records.State, tasks: Sequence[Mapping[str, Any]]) -> list[
 
 
 def by_source(state: records.State) -> dict[str, str]:
-    """Return the ids of the tasks that have a source, by source."""
+    """Return a mapping from source to task id, for the tasks that have a source."""
     return {task.raw["source"]: task.id for task in state.tasks if isinstance(task.raw.get("source"), str)}
 
 
 def _last_number(ids: Iterable[str]) -> int:
-    """Return the highest N of all ids of the form ``task-N``; 0 if there is none."""
+    """Return the highest N of all ids of the form ``task-N``; 0 if there is no such id."""
     digits = [name.removeprefix("task-") for name in ids if name.startswith("task-")]
     return max((int(each) for each in digits if each.isascii() and each.isdecimal()), default=0)
 
 
 def _new_task(given: Mapping[str, Any], task_id: str) -> JsonObject:
-    """Return a complete task from the given members; unknown members are kept."""
+    """Return a complete task made from the given members. Unknown members are kept."""
     title = given.get("title") or given.get("description")
     if not isinstance(title, str) or not title.strip():
         raise UsageError("a task needs a title", hint='harness add "what is to be done" --validate "pytest -q"')
@@ -384,7 +387,9 @@ def _refuse_impossible(state: records.State, new: set[str]) -> None:
 
 
 def read_lines(text: str) -> list[JsonObject]:
-    """Parse tasks from text with one JSON object per line; raise ``UsageError`` with the number of an invalid line."""
+    """Parse tasks from text with one JSON object per line. For an invalid line, raise ``UsageError`` with the line
+    number.
+    """
     from agent_harness.kernel.json import jsontext
 
     found = []
@@ -407,9 +412,9 @@ def read_lines(text: str) -> list[JsonObject]:
 
 
 def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> JsonObject:
-    """Set members of a task and return its new record.
+    """Set members of a task and return the changed record of the task.
 
-    The status ``completed`` cannot be set manually: only ``complete`` sets it, with a proof.
+    The status ``completed`` cannot be set manually: only ``complete`` sets this status, with a proof.
     """
     said_by = _speaker()
 
@@ -449,10 +454,10 @@ def set_fields(store: TaskStore, task_id: str, changes: Mapping[str, str]) -> Js
 
 
 def reset(store: TaskStore, task_ids: Sequence[str], *, failed: bool = False) -> list[str]:
-    """Make failed tasks pending with all their attempts, and return their ids.
+    """Make failed tasks pending, with all their attempts available again, and return their ids.
 
-    ``failed`` selects all tasks without remaining attempts. All named tasks are reset, or none: ``UsageError`` and
-    ``Refused`` mention the first task that is unknown or has not failed.
+    ``failed`` selects all tasks without remaining attempts. If a named task is unknown or has not failed, no task is
+    reset; ``UsageError`` or ``Refused`` then mentions the first such task.
     """
 
     def act(change: TaskListChange) -> list[str]:
@@ -489,7 +494,7 @@ _CLIENTS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "GE
 
 
 def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -> None:
-    """Record in the ledger that the user withdrew a task's proof. Repeated calls write the line only once."""
+    """Record in the ledger that the user withdrew a task's proof. Repeated calls write only one line."""
     from agent_harness.session import ledger
 
     path = proven.ledger(store.layout)
@@ -506,12 +511,14 @@ def _take_back(store: TaskStore, task: records.Task, word: str, revision: int) -
 
 
 def _speaker() -> str:
-    """Return the caller's name for the log. ``command`` means the user, or an agent whose client is not recognized."""
+    """Return the name of the caller for the log. ``command`` means the user, or an agent whose client is not
+    recognized.
+    """
     return "an agent's command" if any(os.environ.get(name) for name in _CLIENTS) else "command"
 
 
 def _open(task: records.Task) -> None:
-    """Make a task ready for another attempt. If it waited for the user, restore its number of attempts."""
+    """Make a task ready for another attempt. If the task waited for the user, restore its real number of attempts."""
     asked = records.json_object(task.raw.get("question")) or {}
     _unblock(task)
     if "attempts" in asked:

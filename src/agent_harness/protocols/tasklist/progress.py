@@ -60,7 +60,7 @@ def entry(
 ) -> str:
     """Return a log line without its newline: line ends escaped, secrets masked, text of at most 500 characters.
 
-    ``note`` is a short harness text at the end of the line, neither masked nor truncated.
+    ``note`` is a short harness text at the end of the line. This text is neither masked nor truncated.
     """
     parts = [f"[{clock.timestamp(at)}]", f"[SESSION-{session}]", kind]
     if task is not None:  # an id that cannot be mistaken for the end of its brackets, or for two lines
@@ -93,7 +93,7 @@ def quoted(text: str) -> str:
 
 
 def parse(line: str) -> LogLine | None:
-    """Parse a log line; return ``None`` for any other text."""
+    """Parse a log line; return ``None`` for a text that is not a log line."""
     at, found, rest = _bracketed(line)
     if not found:
         return None
@@ -119,7 +119,7 @@ def parse(line: str) -> LogLine | None:
 
 
 def _bracketed(text: str) -> tuple[str, bool, str]:
-    """Return (text in the leading brackets, True if there are brackets, rest of the text)."""
+    """Return three values: the text in the leading brackets, True if there are brackets, and the rest of the text."""
     if not text.startswith("["):
         return "", False, text
     inside, closed, rest = text[1:].partition("]")
@@ -132,9 +132,9 @@ def tail(layout: TaskListLayout, count: int) -> list[str]:
 
 
 def outcomes(layout: TaskListLayout, session: int) -> int:
-    """Return the number of a session's attempts with an outcome; several lines about one attempt count once.
+    """Return the number of a session's attempts that have an outcome. Several lines about one attempt count once.
 
-    The log is read backwards to the end of an earlier session, so the cost does not grow with the log.
+    The log is read backwards until the end of an earlier session, so the cost does not grow with the log.
     """
     count = 0
     seen: set[str] = set()
@@ -152,7 +152,9 @@ def outcomes(layout: TaskListLayout, session: int) -> int:
 
 
 def is_outcome(found: LogLine) -> bool:
-    """Return True if a log line ends an attempt. Messages about tasks that were never started do not count."""
+    """Return True if a log line reports the end of an attempt. Lines about tasks that were never started do not
+    count.
+    """
     if found.kind != "ERROR":
         return found.kind == "Completed"
     return found.category not in (None, *UNCOUNTED) and not (
@@ -169,7 +171,7 @@ def last_error_time(layout: TaskListLayout, task_id: str) -> datetime | None:
 
 
 def sent_back(layout: TaskListLayout) -> dict[str, int]:
-    """Return, by task, how often its proven work was not merged since its last completion."""
+    """Return, for each task, how many times its proven work was not merged since the task was last completed."""
     done: set[str | None] = set()
     counts: dict[str, int] = {}
     for line in _backwards(layout):
@@ -192,7 +194,7 @@ _ROUTINE = ("STATS", "LOCK", "CHECKPOINT")
 
 
 def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
-    """Yield the log's lines as rows for a log view, newest first."""
+    """Yield the log's lines, newest first, as rows for a view of the log."""
     for found in _backwards(layout):
         level = "CRITICAL" if found.kind in _CRITICAL else "ROUTINE" if found.kind in _ROUTINE else "IMPORTANT"
         named = [f"[{each}]" for each in (found.task, found.category) if each]
@@ -209,20 +211,22 @@ def rows(layout: TaskListLayout) -> Iterator[JsonObject]:
 
 
 def told(line: str) -> tuple[str, str] | None:
-    """Return the time and the text of a log line, or None for any other line."""
+    """Return the time and the text of a log line; None if the line is not a log line."""
     found = parse(line)
     return (found.at, line.partition("] ")[2]) if found else None
 
 
 def last_stats(layout: TaskListLayout) -> str | None:
-    """Return the last STATS line among the last 200 log lines, or else the last line, cut to 220 characters."""
+    """Return the last STATS line among the last 200 log lines. If there is none, return the last line, cut to 220
+    characters.
+    """
     found = tail(layout, 200)
     chosen = next((line for line in reversed(found) if " STATS " in line), found[-1] if found else None)
     return chosen[:220] if chosen else None
 
 
 def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 6000) -> list[str]:
-    """Return recent log lines for an agent: only task events, without time and session, oldest first.
+    """Return recent log lines in a form for an agent: only task events, without time and session, oldest first.
 
     If there are too many characters, the oldest events are dropped.
     """
@@ -241,5 +245,5 @@ def condensed(layout: TaskListLayout, *, lines: int = 200, characters: int = 600
 
 
 def stats_text(stats: Mapping[str, int]) -> str:
-    """Format task counts as ``tasks_total=10 completed=7 …`` in the order given."""
+    """Format task counts as ``tasks_total=10 completed=7 …``, in the order in which they are given."""
     return " ".join(f"{name}={value}" for name, value in stats.items())

@@ -1,11 +1,11 @@
-"""The harness's own proof records of a task list, stored outside the project, where agents are not told to look.
+"""Proof records of a task list. The harness stores them outside the project; agents are not told about the folder.
 
     $XDG_STATE_HOME/agent-harness/projects/NAME/
-      proven.json              the tasks that the harness completed, and which of them are only checked;
+      proven.json              the tasks that the harness completed, and those of them that are only checked;
                                other completed tasks are proven again
       harness-tasks.json       a copy of the list as the harness last wrote it
       proofs.jsonl             the check of each task that a command added or changed; the last line counts
-      claims/ID.KEY.json       the check of a task at its claim, and the files that have passed this check
+      claims/ID.KEY.json       the check of a task when it was claimed, and the files that passed this check
       red-before.json          results of validations on earlier code, by tree and command
       installed.json           installed packages where tests run, before an attempt; installed-WORKER.json
       starts.jsonl             each start of an agent: ``supervision/dispatch.py``
@@ -13,7 +13,7 @@
       said.json                messages that are printed once per list
       undo.json                an undo in progress
 
-A list without such a folder, created by another program or moved from elsewhere, is trusted as it is. Source:
+A list without such a folder was created by another program or moved from elsewhere. It is trusted as it is. Source:
 ``tasklist.md`` 8, 11.4, 11.5.
 """
 
@@ -47,7 +47,7 @@ REVERSAL = "undo.json"
 
 
 class ProofChanged(ConfigurationError):
-    """Error of category CONFIG: the check of a task was changed while the task was in progress."""
+    """Error of category CONFIG: the check of a task was changed while an attempt was in progress."""
 
     code = "proof_changed"
 
@@ -92,7 +92,7 @@ class PassOnRecord:
 
 
 def ledger(layout: TaskListLayout, *, make: bool = True) -> str:
-    """Return the path of the verdict ledger; inside the list's folder if no folder outside is writable.
+    """Return the path of the verdict ledger. If no folder outside the list's folder is writable, the path is inside it.
 
     Without ``make``, for reading, no folder is created.
     """
@@ -106,19 +106,22 @@ def _home(layout: TaskListLayout, *, make: bool) -> str | None:
 
 
 def now_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of the file with a worker's present step; ``None`` if there is no state folder."""
+    """Return the path of the file in which a worker records its present step; ``None`` if there is no state folder."""
     home = _home(layout, make=make)
     return os.path.join(home, f"now-{safe_name(worker)}.json" if worker else "now.json") if home else None
 
 
 def reversal_path(layout: TaskListLayout) -> str | None:
-    """Return the path of the file that describes an undo in progress; ``None`` if no folder outside is writable."""
+    """Return the path of the file that describes an undo in progress.
+
+    Return ``None`` if no folder outside the project is writable.
+    """
     home = _home(layout, make=True)
     return os.path.join(home, REVERSAL) if home else None
 
 
 def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: bool = False) -> str | None:
-    """Return the path of a worker's record of installed packages before an attempt, or None.
+    """Return the path of the file in which a worker records the packages installed before an attempt, or None.
 
     With ``make``, the folder is created for writing.
     """
@@ -130,7 +133,7 @@ def installed_path(layout: TaskListLayout, worker: str | None = None, *, make: b
 
 
 def adopt(layout: TaskListLayout, state: State) -> None:
-    """Trust the completed tasks of a list that the harness sees for the first time. Call this under the lock."""
+    """Trust the completed tasks of a list that the harness has never seen before. Call this under the lock."""
     home = _home(layout, make=True)
     if home and not os.path.isfile(os.path.join(home, PROVEN)):
         done = [task.id for task in state.tasks if task.status == "completed"]
@@ -140,7 +143,7 @@ def adopt(layout: TaskListLayout, state: State) -> None:
 def prove(layout: TaskListLayout, state: State, task_id: str, *, only: str | None = None) -> None:
     """Record that the harness has completed a task. Call this under the lock, before the state is changed.
 
-    ``only`` is the reason if the task is only checked and not proven; see ``verification/grade.py``.
+    If the task is only checked and not proven, ``only`` is the reason; see ``verification/grade.py``.
     """
     adopt(layout, state)
     if home := _home(layout, make=False):
@@ -154,13 +157,13 @@ def checked(layout: TaskListLayout) -> dict[str, str]:
 
 
 def elsewhere(layout: TaskListLayout) -> str | None:
-    """Return a warning if the records cannot be stored in their usual folder, as in a sandbox, or None."""
+    """Return a warning if the proof records cannot be stored in their usual folder, as in a sandbox, or None."""
     line = trusted_state.make(layout.tasks, layout.root)[1]
     return f"{line} A session that can use that folder proves the task again." if line else None
 
 
 def forget(layout: TaskListLayout, task_id: str) -> None:
-    """Delete the record of a task's proof, so that the task must be proven again. Call this under the lock."""
+    """Delete the record that a task was proven, so that the task must be proven again. Call this under the lock."""
     home = _home(layout, make=False)
     if home and os.path.isfile(os.path.join(home, PROVEN)):
         _write_proven(layout, home, {*_proven(home)} - {task_id}, {task_id: None})
@@ -174,7 +177,7 @@ def _write_proven(layout: TaskListLayout, home: str, done: set[str], news: dict[
 
 
 def unproven(layout: TaskListLayout, state: State) -> list[Task]:
-    """Return the completed tasks that were not completed by the harness; empty for a list without records."""
+    """Return the completed tasks that the harness has not completed itself; empty for a list without proof records."""
     done = [task for task in state.tasks if task.status == "completed"]
     home = _home(layout, make=False) if done else None
     if not home or not os.path.isfile(os.path.join(home, PROVEN)):
@@ -202,7 +205,7 @@ def _proven_record(home: str) -> JsonObject:
 def keep_list(layout: TaskListLayout) -> None:
     """Copy the present list to the folder outside the project. Call this under the lock.
 
-    If that folder is not writable, as in an agent's sandbox, the copy stays as it was.
+    If that folder is not writable, as in an agent's sandbox, the copy is not changed.
     """
     home = _home(layout, make=False)
     if not home:
@@ -238,10 +241,10 @@ def keep_proof(layout: TaskListLayout, *tasks: Task) -> None:
 
 
 def put_back(layout: TaskListLayout, task: Task, *, claimed: bool, found: JsonObject | None = None) -> str | None:
-    """Restore the recorded check of a task: the check at its claim (``claimed``), or at its creation.
+    """Restore the recorded check of a task: the check when the task was claimed (``claimed``), or when it was created.
 
-    Return a log message about the change, or None. Call this under the lock. The check of a task that no command added
-    is trusted as it is, or as it was ``found`` earlier, and is recorded from then on.
+    Return a log message about the change, or None. Call this under the lock. If no command added the task, its check is
+    trusted as it is now, or as it was ``found`` earlier. This check is recorded from then on.
     """
     kept = _claim_record(layout, task) if claimed else _kept_proof(layout, task.id)
     changed = _restore(task, kept or found or {})
@@ -260,7 +263,7 @@ def proofs_of(tasks: Iterable[Task]) -> dict[str, JsonObject]:
 
 
 def as_kept(layout: TaskListLayout, tasks: Iterable[Task], found: Mapping[str, JsonObject]) -> list[Task]:
-    """Return copies of the tasks with their recorded checks, regardless of the present file.
+    """Return copies of the tasks with their recorded checks. The checks in the present list file are not used.
 
     A task without a record gets the check that was ``found`` earlier.
     """
@@ -287,7 +290,7 @@ def _restore(task: Task, kept: JsonObject) -> list[str]:
 
 
 def commands_of(layout: TaskListLayout, task: Task) -> list[str]:
-    """Return the check commands of a task: the one in the file and the recorded one."""
+    """Return the check commands of a task: the command in the list file and the recorded command."""
     both = (task.validation_command, _kept_proof(layout, task.id).get("command"))
     return [each for each in both if isinstance(each, str) and each.strip()]
 
@@ -302,7 +305,9 @@ def _proof_of(task: Task) -> JsonObject:
 
 
 def _kept_proof(layout: TaskListLayout, task_id: str) -> JsonObject:
-    """Return the last recorded check of a task; empty if there is none. The file is searched as bytes, for speed."""
+    """Return the last recorded check of a task; empty if no check is recorded. The file is searched as bytes, for
+    speed.
+    """
     home = _home(layout, make=False)
     try:
         text = files.read_bytes(os.path.join(home, PROOFS)) if home else b""
@@ -326,7 +331,8 @@ def begin(
 ) -> None:
     """Record the check of a newly claimed task, and delete the records of its earlier claims. Call this under the lock.
 
-    ``kept`` contains the deciding files in a folder outside git; ``base`` is the baseline commit of other claims.
+    ``kept`` contains the files that affect the verdict, in a folder outside git. For other claims, ``base`` is the
+    baseline commit.
     """
     home = _home(layout, make=True)
     if not home:
@@ -344,7 +350,7 @@ def begin(
 
 
 def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
-    """Copy the record of a claim to the new token that replaces the claim's token. Call this under the lock."""
+    """Copy the record of a claim to the new token that replaces the claim's old token. Call this under the lock."""
     home, found = _home(layout, make=False), _claim_record(layout, task)
     if home and found:
         found.pop("passed", None)
@@ -352,7 +358,7 @@ def hand_over(layout: TaskListLayout, task: Task, token: str) -> None:
 
 
 def refuse_changed(layout: TaskListLayout, task: Task) -> None:
-    """Raise ``ProofChanged`` if the task's check differs from the check at its claim."""
+    """Raise ``ProofChanged`` if the task's check is not the check that was recorded when the task was claimed."""
     found = _claim_record(layout, task)
     for name, now in _proof_of(task).items():
         if name in found and found[name] != now:
@@ -364,7 +370,7 @@ def refuse_changed(layout: TaskListLayout, task: Task) -> None:
 
 
 def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
-    """Return the verification settings that were recorded at the task's claim, or else the present settings."""
+    """Return the verification settings that were recorded when the task was claimed, or else the present settings."""
     found, now = _claim_record(layout, task), state.config
     isolation, red = found.get("isolation", now.isolation), found.get("requires_red", now.requires_red)
     return ClaimTerms(
@@ -378,9 +384,9 @@ def terms(layout: TaskListLayout, state: State, task: Task) -> ClaimTerms:
 
 
 def put_terms_back(layout: TaskListLayout, state: State, task: Task) -> str | None:
-    """Restore the list's verification settings of the claim; return a log message, or None. Call this under the lock.
+    """Restore the list's verification settings to those of the claim; return a log message, or None.
 
-    Only the user may change these settings, while no task is in progress.
+    Call this under the lock. Only the user may change these settings, while no task is in progress.
     """
     found, now = _claim_record(layout, task), state.config
     kept = {name: found[name] for name in ("isolation", "requires_red", "sandbox") if name in found}
@@ -402,13 +408,16 @@ def base_of(layout: TaskListLayout, task: Task) -> tuple[str, str] | None:
 
 
 def red_before_file(layout: TaskListLayout) -> str | None:
-    """Return the path of the recorded validation results on earlier code; ``None`` if no folder outside is writable."""
+    """Return the path of the file with validation results on earlier code.
+
+    Return ``None`` if no folder outside the project is writable.
+    """
     home = _home(layout, make=True)
     return os.path.join(home, RED_BEFORE) if home else None
 
 
 def first_time(layout: TaskListLayout, name: str) -> bool:
-    """Return True for the first call with this name in a list, so that a message is printed only once.
+    """Return True only for the first call with this name in a list, so that a message is printed only once.
 
     Return False if no folder outside the project is writable.
     """
@@ -423,7 +432,7 @@ def first_time(layout: TaskListLayout, name: str) -> bool:
 
 
 def note_pass(layout: TaskListLayout, task: Task, record: JsonObject) -> None:
-    """Record a passed validation, with the files that passed, for the present claim."""
+    """Record for the present claim that the validation passed, with the files that passed."""
     note_claim(layout, task, passed=record)
 
 
@@ -437,8 +446,9 @@ def note_claim(layout: TaskListLayout, task: Task, **members: object) -> None:
 
 
 def noted(layout: TaskListLayout, task: Task, name: str) -> JsonObject:
-    """Return a member that ``note_claim`` added to this claim, or to the claim that it was taken over from; else
-    empty.
+    """Return a member that ``note_claim`` added to this claim; empty if there is no such member.
+
+    If this claim was taken over from another claim, members of that claim are included.
     """
     return json_object(_claim_record(layout, task).get(name)) or {}
 
@@ -450,8 +460,8 @@ def passed(layout: TaskListLayout, task: Task) -> PassOnRecord | None:
 
 
 def _claim_record(layout: TaskListLayout, task: Task) -> JsonObject:
-    """Return the record of the present claim, which is readable even in an agent's sandbox; follow no symbolic
-    links.
+    """Return the record of the present claim. It can be read even in an agent's sandbox. Symbolic links are not
+    followed.
     """
     home = trusted_state.existing(layout.tasks, layout.root, writable=False)
     if not home or not task.claim_token or os.path.islink(os.path.join(home, CLAIMS)):

@@ -1,4 +1,4 @@
-"""Push target for merged work of a task list. It is set by the user and unaffected by an agent's edits of the list.
+"""Push target for merged work of a task list. The user sets the target; an agent's edits of the list do not affect it.
 
 session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
 parallel/push.json             a copy of the setting outside the project, during a run
@@ -22,7 +22,9 @@ FILE = "push.json"
 
 
 def setting_of_run(folder: str, change: TaskListChange) -> None:
-    """Restore the push setting of a killed run, or record the present one. Call this before any agent is started."""
+    """Restore the push setting of a killed run, or record the present setting. Call this before any agent is
+    started.
+    """
     path = os.path.join(folder, FILE)
     if not os.path.lexists(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -39,7 +41,9 @@ def setting_of_run(folder: str, change: TaskListChange) -> None:
 
 
 def config_of_run(folder: str, state: State) -> JsonObject:
-    """Return the list's ``session_config``, with the push target of the killed run if one is recorded."""
+    """Return the list's ``session_config``. If a push target of a killed run is recorded, the result contains that
+    target.
+    """
     config = json_object(state.raw.get("session_config")) or {}
     kept = files.read_json_if_any(os.path.join(folder, FILE))
     if "push" not in kept or kept["push"] == _given(state):
@@ -53,7 +57,7 @@ def forget(folder: str) -> None:
 
 
 def keep_config(change: TaskListChange, before: JsonObject) -> None:
-    """Restore ``session_config`` as it was at the start of the run, because it may only be changed between runs."""
+    """Restore ``session_config`` to its state at the start of the run, because it may be changed only between runs."""
     if change.state.raw.get("session_config") != before:
         change.state.raw["session_config"] = before
         change.note("WARN", "session_config was changed while agents were working; restored")
@@ -61,10 +65,10 @@ def keep_config(change: TaskListChange, before: JsonObject) -> None:
 
 
 def target_of(git: Git, push: str | None, branch: str, folder: str | None = None) -> PushTarget | None:
-    """Return the push target for work merged to ``branch``; None if there is none or another branch is checked out.
+    """Return the push target for work merged to ``branch``; None if no target is set or another branch is checked out.
 
-    Raise ``ConfigurationError``, and delete the record in the run's ``folder``, if the setting contains no existing
-    remote or no valid branch name.
+    Raise ``ConfigurationError``, and delete the record in the run's ``folder``, if the setting does not name an
+    existing remote or a valid branch.
     """
     if push is None or branch != git.branch():
         return None

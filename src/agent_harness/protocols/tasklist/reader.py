@@ -1,4 +1,4 @@
-"""Records of a task list for views, in the value types of all protocols.
+"""Reader that provides the records of a task list to views, in the value types that all protocols share.
 
 Source: ``faces.md`` F-REC-7.
 """
@@ -25,7 +25,7 @@ __all__ = ["TaskListSource", "asked_questions"]
 
 
 class TaskListSource:
-    """Source of one task list's records for views."""
+    """Source from which views get the records of one task list."""
 
     kind: Kind = "tasklist"
 
@@ -42,7 +42,7 @@ class TaskListSource:
         return now.read(self.home())
 
     def several(self) -> str | None:
-        """Describe the progress of a live run with several agents in a few words; None without such a run."""
+        """Describe the progress of a live run with several agents in a few words; None if there is no such run."""
         return status.several(self._layout)
 
     def state_files(self) -> Sequence[str]:
@@ -73,15 +73,17 @@ class TaskListSource:
         )
 
     def journals(self) -> Sequence[str]:
-        """Return the paths of the files that contain the history of attempts; here there is only one."""
+        """Return the paths of the files that contain the history of attempts. A task list has only one such file."""
         return [self._layout.costs]
 
     def sessions(self, rows: Iterable[JsonObject], before: tuple[PastSession, ...]) -> tuple[PastSession, ...]:
-        """Return the earlier attempts plus one for each of these rows; each row describes an attempt that has ended."""
+        """Return the earlier attempts, followed by one attempt for each of these rows. Each row describes an ended
+        attempt.
+        """
         return (*before, *map(_attempt, rows))
 
     def recordings(self) -> Sequence[str]:
-        """Return a glob pattern for the recordings of attempts; `harness run` makes one for each attempt."""
+        """Return a glob pattern for the recordings of attempts. `harness run` makes one recording for each attempt."""
         import glob
 
         return [os.path.join(glob.escape(self._layout.sessions), "*.cassette.jsonl")]
@@ -177,7 +179,7 @@ def _attempt(row: JsonObject) -> PastSession:
 def transcript(layout: TaskListLayout, item: str, workspace: str | None = None) -> str | None:
     """Return the path of the agent's transcript of a task's last attempt, or None. Symbolic links are not followed.
 
-    ``workspace`` is the folder of a running attempt if several agents are running.
+    If several agents are running, ``workspace`` is the folder of a running attempt.
     """
     import re
 

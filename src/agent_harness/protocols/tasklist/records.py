@@ -1,4 +1,4 @@
-"""Content of ``harness-tasks.json`` as records that can be read without errors, whatever the file contains.
+"""Records for the content of ``harness-tasks.json``. They can be read without errors, whatever the file contains.
 
 The records are views of the underlying dictionaries. The same dictionaries are written back, so unknown members and
 entries that are not objects stay unchanged. Source: ``tasklist.md`` 1.1.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 ADD = 'harness add "what is to be done" --validate "a command that proves it"'
-"""Command that adds a task, suggested for an empty list."""
+"""Command that adds a task. It is suggested to the user if the list is empty."""
 CATEGORIES = ("ENV_SETUP", "CONFIG", "TASK_EXEC", "TEST_FAIL", "TIMEOUT", "DEPENDENCY", "SESSION_TIMEOUT")
 """Categories of failed attempts (``tasklist.md`` 12.1)."""
 
@@ -29,7 +29,7 @@ DEFAULT_LEASE_SECONDS = 1800.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_MAX_ATTEMPTS = 3
 WORKTREE, IN_PLACE = "worktree", "in_place"
-"""Settings for where a validation runs: in a checkout of the candidate commit, or in the folder as it is."""
+"""Settings for the place where a validation runs: a checkout of the candidate commit, or the project folder itself."""
 DEFAULT_MAX_TASKS = 20
 DEFAULT_MAX_SESSIONS = 50
 KNOWN_MEMBERS = frozenset(
@@ -46,14 +46,14 @@ KNOWN_MEMBERS = frozenset(
 BROKEN = "broken"
 """Kind of question about a completed task that no longer passes."""
 PROVEN, CHECKED, ACCEPT, ASK = "proven", "checked", "accept", "ask"
-"""Grades that a task can require, and the settings for a task whose check passes without a change."""
+"""Grades that a task can require, and settings for the case that its check passes without any change."""
 STATUSES = ("pending", "in_progress", "completed", "failed")
 _RANKS = {"P0": 0, "P1": 1, "P2": 2}
 _LAST_RANK = 3
 
 
 def whole(value: object, default: int) -> int:
-    """Return the value as a non-negative integer; return the default if the value is not a number."""
+    """Return the value as a non-negative integer. If the value is not a number, return the default."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     try:
@@ -63,7 +63,7 @@ def whole(value: object, default: int) -> int:
 
 
 def real(value: object) -> float | None:
-    """Return the value as a finite float; ``None`` for anything else."""
+    """Return the value as a finite float; ``None`` if the value is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e300 else None  # NaN is smaller than nothing
@@ -76,7 +76,7 @@ def _copied(value: object) -> object:
 
 
 def json_object(value: object) -> JsonObject | None:
-    """Return the value if it is a JSON object, else None."""
+    """Return the value if it is a JSON object, otherwise None."""
     return value if isinstance(value, dict) else None
 
 
@@ -86,7 +86,7 @@ def texts(value: object) -> list[str]:
 
 
 class FinishedStep:
-    """Recorded checkpoint: a finished step of an attempt."""
+    """Checkpoint as recorded in the list: a finished step of an attempt."""
 
     __slots__ = ("attempt", "record", "step")
 
@@ -96,12 +96,12 @@ class FinishedStep:
         self.attempt = record.get("attempt")
 
     def is_of(self, attempt: int) -> bool:
-        """Return True if the step belongs to this attempt, or if its attempt is not recorded."""
+        """Return True if the step belongs to this attempt, or if the step's attempt is not recorded."""
         return self.attempt in (None, attempt)
 
 
 class Task:
-    """Task of the list. A malformed member counts as absent when read, and is reported by ``State.findings``."""
+    """Task of the list. A malformed member is read as if it were absent, and is reported by ``State.findings``."""
 
     __slots__ = ("raw",)
 
@@ -124,12 +124,12 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Task id; empty if the task has none."""
+        """Task id; an empty string if the task has no id."""
         return self._text("id") or ""
 
     @property
     def title(self) -> str:
-        """Task title on one line, or else the task's description."""
+        """Task title on one line. If there is no title, the task's description is used."""
         return " ".join((self._text("title") or self._text("description") or "").split())
 
     @property
@@ -139,7 +139,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        """Task status as written in the file; ``pending`` if it is missing."""
+        """Task status as written in the file; ``pending`` if the status is missing."""
         found = self.raw.get("status") or "pending"
         return found if isinstance(found, str) else repr(found)
 
@@ -149,7 +149,7 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """Priority as a number: 0 for P0 to 2 for P2, 3 for everything else."""
+        """Priority as a number: 0 for P0, 1 for P1, 2 for P2, and 3 for any other value."""
         return _RANKS.get(self.priority or "", _LAST_RANK)
 
     @property
@@ -170,8 +170,9 @@ class Task:
 
     @property
     def attempts_made(self) -> int:
-        """Number of attempts really made, for display. While a task waits for the user, the file counts all as used
-        up.
+        """Number of attempts that were really made, for display.
+
+        While a task waits for the user, the file states that all attempts are used up.
         """
         return whole((self.question or {}).get("attempts"), self.attempts)
 
@@ -203,13 +204,15 @@ class Task:
 
     @property
     def accepts_unchanged(self) -> bool:
-        """True if the user has allowed in advance that the task may already be done without a change."""
+        """True if the user has allowed in advance that the task is completed without a change, because it may already
+        be done.
+        """
         return self._object("validation").get("unchanged") == ACCEPT
 
     @property
     def question(self) -> JsonObject | None:
-        """Question to the user about this task: its ``kind``, its ``message`` and the ``attempts`` made; None without
-        one.
+        """Question to the user about this task, with its ``kind``, its ``message`` and the ``attempts`` made; None if
+        there is no question.
         """
         return json_object(self.raw.get("question")) if self.status == "failed" else None
 
@@ -225,12 +228,14 @@ class Task:
 
     @property
     def claimed_process(self) -> object:
-        """Process in which the claim's session runs, in the form written by ``Owner``."""
+        """Process in which the session of the claim runs, in the form written by ``Owner``."""
         return self.raw.get("claimed_process")
 
     @property
     def claimed_run(self) -> JsonObject | None:
-        """Parallel run that claimed the task, with its ``workers``; ``None`` for any other claim."""
+        """Parallel run that claimed the task, with its number of ``workers``; ``None`` for a claim that no parallel run
+        made.
+        """
         return json_object(self.raw.get("claimed_run"))
 
     @property
@@ -244,7 +249,7 @@ class Task:
 
     @property
     def rest(self) -> JsonObject:
-        """Members that are not part of the task format: notes for whoever works on the task."""
+        """Members that are not part of the task format. They are notes for anyone who works on the task."""
         return {name: value for name, value in self.raw.items() if name not in KNOWN_MEMBERS}
 
     @property
@@ -321,15 +326,16 @@ class Task:
 
     @property
     def blocked_only(self) -> bool:
-        """True if the task failed only because a dependency failed. It becomes eligible once all dependencies are
-        completed.
+        """True if the task failed only because a dependency failed.
+
+        Such a task can be claimed again once all its dependencies are completed.
         """
         reasons = [each for each in self.error_log if each.startswith("[DEPENDENCY]")]
         return bool(reasons) and all(each.startswith("[DEPENDENCY] Blocked by failed") for each in reasons)
 
     @property
     def given_up(self) -> bool:
-        """True if the task has failed and is not retried: no attempts are left, or a dependency is the reason."""
+        """True if the task has failed and is not retried, because no attempts are left or because of a dependency."""
         if self.status != "failed":
             return False
         return self.attempts >= self.max_attempts or any(each.startswith("[DEPENDENCY]") for each in self.error_log)
@@ -413,7 +419,7 @@ class SessionConfig:
 
 
 class State:
-    """Content of the whole task list file. Raise ``StateDamaged`` if ``tasks`` is not a list."""
+    """Content of the whole task list file. ``StateDamaged`` is raised if ``tasks`` is not a list."""
 
     __slots__ = ("_by_id", "_findings", "config", "raw", "tasks")
 
@@ -428,7 +434,7 @@ class State:
         self._findings: list[ListMistake] | None = None
 
     def copy(self) -> State:
-        """Return a copy of the state whose tasks can get new member values without changing the original.
+        """Return a copy of the state. If a task of the copy gets new member values, the original does not change.
 
         The copy is shallow: nested values are shared.
         """
@@ -437,7 +443,7 @@ class State:
 
     @property
     def by_id(self) -> dict[str, Task]:
-        """Mapping from id to task. If several tasks have the same id, it contains the first."""
+        """Mapping from id to task. If several tasks have the same id, only the first of them is included."""
         if self._by_id is None:
             self._by_id = {}
             for task in self.tasks:
@@ -462,18 +468,18 @@ class State:
 
     @property
     def halt(self) -> JsonObject | None:
-        """Reason why all work is halted until the user acts; ``None`` if the list is not halted."""
+        """Reason why all work is halted until the user acts, or ``None`` if the list is not halted."""
         return json_object(self.raw.get("halt"))
 
     @property
     def session(self) -> SessionLease | None:
-        """Session lease, used in exclusive mode, or None."""
+        """Session lease, which is used in exclusive mode, or None."""
         found = self.raw.get("session")
         return SessionLease(found) if isinstance(found, dict) else None
 
     @property
     def worker_sessions(self) -> JsonObject:
-        """Running sessions by worker, used in concurrent mode."""
+        """Running sessions by worker. They are used in concurrent mode."""
         return json_object(self.raw.get("worker_sessions")) or {}
 
     def findings(self) -> list[ListMistake]:

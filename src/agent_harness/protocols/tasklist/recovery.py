@@ -1,8 +1,8 @@
 """Recovery after an interruption: a decision table for tasks in progress, and the backup for a damaged state file.
 
-The backup is one write behind the state. So a task that was just claimed or finished has an older status in the backup,
-and the log supplies the rest. The log is not trusted blindly: a completion is proven again, and a claim gets its
-original lease. Source: ``tasklist.md`` 8, 12.
+The backup contains the state before the last write. A task that was just claimed or finished therefore has an older
+status in the backup, and the log supplies the missing facts. The log is not trusted blindly: a completed task is proven
+again, and a claim gets its original lease. Source: ``tasklist.md`` 8, 12.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class RecoveryRow:
-    """Row of the recovery table: the expected findings (``None`` means either), the step and the reason."""
+    """Row of the recovery table: the findings that the row requires, the step and the reason.
+
+    A finding of ``None`` means that the row applies to either value.
+    """
 
     __slots__ = ("checkpoints", "commits", "reason", "step", "uncommitted")
 
@@ -51,10 +54,11 @@ ROWS: Sequence[RecoveryRow] = (
     RecoveryRow(True, False, None, "validate", "the task has uncommitted changes"),
     RecoveryRow(True, True, None, "validate", "the task has commits and uncommitted changes"),
 )
-"""Recovery table. ``validate`` runs the check: a pass commits the work and completes the task, else the task fails.
+"""Recovery table. Each row says which step recovers an interrupted task.
 
-A failed task's work is rolled back. ``fail`` fails the task as SESSION_TIMEOUT. ``resume`` means that only the agent
-can judge: it decides ``resume`` or ``fail``.
+``validate`` runs the check: if it passes, the work is committed and the task is completed, otherwise the task fails.
+The work of a failed task is rolled back. ``fail`` fails the task with the category SESSION_TIMEOUT. ``resume`` means
+that only the agent can judge: it decides ``resume`` or ``fail``.
 """
 
 
@@ -75,8 +79,7 @@ _TELLING = ("Starting", "Completed", "ERROR", "RECOVERY")
 def restore_if_needed(worker: Worker) -> JsonObject | None:
     """Replace a damaged state by its backup and return a report; ``None`` if the state is undamaged.
 
-    The damaged file is kept under another name. Raise ``StateDamaged`` if there is no valid backup; this is logged
-    once.
+    The damaged file is renamed, not deleted. If there is no valid backup, log this once and raise ``StateDamaged``.
     """
     if _damage(worker) is None:
         return None
@@ -90,7 +93,7 @@ def restore_if_needed(worker: Worker) -> JsonObject | None:
 
 
 def _damage(worker: Worker) -> str | None:
-    """Return the reason why the state cannot be read, or ``None`` if it can."""
+    """Return the reason why the state cannot be read, or ``None`` if the state can be read."""
     try:
         worker.store.read()
     except StateDamaged as error:
@@ -99,7 +102,9 @@ def _damage(worker: Worker) -> str | None:
 
 
 def _put_back(worker: Worker) -> tuple[str | None, str]:
-    """Restore the list; return the new name of the damaged file and the name of the restored source."""
+    """Restore the list; return the new name of the damaged file and the name of the file that was used as the
+    source.
+    """
     lost = "harness-tasks.json corrupted and unrecoverable"
     if store.backup_is_whole(worker.layout):
         return files.restore(worker.layout.tasks), ".bak"
@@ -113,7 +118,9 @@ def _put_back(worker: Worker) -> tuple[str | None, str]:
 
 
 def put_in_place(path: str, state: State) -> str | None:
-    """Write a state as the list; return the new path of the replaced file, or ``None`` if there was none."""
+    """Write a state as the list; return the new path of the file that was there before, or ``None`` if there was no
+    file.
+    """
     kept = None
     if os.path.lexists(path):
         kept = files.free_name(f"{path}.corrupt")
@@ -167,7 +174,7 @@ def _is_later(task: Task, said: LogLine) -> bool:
 
 
 def _find_base(task: Task, said: LogLine) -> None:
-    """Copy the base commit from a "Starting" log line to the task, so that the recovery can check it."""
+    """Copy the base commit from a "Starting" log line to the task, so that the recovery can check the commit."""
     _, found, base = said.text.rpartition("(base=")
     if found and base.rstrip(")").isalnum() and base.rstrip(")") != "none":
         task.raw["started_at_commit"] = base.rstrip(")")

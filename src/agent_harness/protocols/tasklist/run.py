@@ -1,7 +1,7 @@
-"""``harness run``: a session in which an agent works on one task after another until a stop condition; ``harness
-drive``.
+"""Run of a task list with ``harness run``, and ``harness drive``.
 
-Source: ``tasklist.md`` 12.2 (the stop conditions), 13.3.
+In a run, an agent works on one task after another in one session, until a stop condition is met. Source:
+``tasklist.md`` 12.2 (the stop conditions), 13.3.
 """
 
 import os
@@ -49,13 +49,13 @@ PAUSE_SECONDS = 2.0
 MAX_MINUTES = 60.0
 MAX_COST_USD = 10.0
 LOST_TIMES = 2
-"""Number of lost claims on one task after which the run ends, because another program is writing the list."""
+"""Number of lost claims on one task after which the run ends. Another program is then probably writing to the list."""
 
 
 TRY_AGAIN = "To retry them: harness task reset --failed (or: harness task reset ID ...)"
 LOOK_FIRST = "harness doctor  # then: harness run"
 ALIKE_TIMES = 3
-"""Number of consecutive identical agent errors after which the run ends, because the agent itself is broken.
+"""Number of identical agent errors in a row after which the run ends, because the agent itself is probably broken.
 
 If the agent had begun to work, the errors must concern more than one task, since a single task may be the cause.
 """
@@ -72,7 +72,7 @@ class _Ending:
 
 
 def own_worker(worker: Worker) -> Worker:
-    """Return a copy of the worker whose session ends with this process."""
+    """Return a copy of the worker with a separate session, which ends with this process."""
     me = owner.current()
     return Worker.open(
         worker.layout,
@@ -87,9 +87,9 @@ def own_worker(worker: Worker) -> Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class PartOfRun:
-    """Description of the parallel run that a single attempt in one slot belongs to.
+    """Description of the parallel run to which a single attempt in one slot belongs.
 
-    Another process makes the slot's next attempt.
+    The slot's next attempt is made by another process.
     """
 
     name: str  # of the slot's process, unique to this run; empty if no run continues
@@ -114,9 +114,9 @@ def run(
 
     ``counts``, ``begin`` and ``elsewhere`` are described in ``AttemptTerms``. ``part`` describes the parallel run that
     this run belongs to. ``max_tasks`` limits the attempts, ``max_minutes`` each attempt, and ``max_cost_usd`` the whole
-    run. If the provider refuses an agent, this does not count as an attempt: another agent takes over, or the run waits
-    or ends, as the dispatcher's policy says. Ctrl-C releases the present task, keeps its work in a rescue, and ends the
-    session. Raise the exceptions of ``sessions.start``.
+    run. If the provider refuses an agent's requests, this does not count as an attempt. As the dispatcher's policy
+    says, another agent takes over, or the run waits or ends. Ctrl-C releases the present task, keeps its work in a
+    rescue, and ends the session. Raise the exceptions of ``sessions.start``.
     """
     dispatcher = agents if isinstance(agents, Dispatcher) else Dispatcher([agents], RefusalPolicy(), say)
     worker = own_worker(worker)
@@ -178,9 +178,9 @@ def run(
 
 
 def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], ending: _Ending) -> _Ending:
-    """Check the completed tasks again, and return the run's result, changed if a task is broken.
+    """Check the completed tasks again, and return the run's result. If a task is broken, the result is changed.
 
-    The last task's own proof has already run with all the work.
+    The last task's own proof is not repeated, because it has already run with all the work.
     """
     done = [each for each in made if each.result == "completed"]
     if len(done) < 2 or terms.stop.requested():
@@ -199,9 +199,9 @@ def _looked_over(worker: Worker, terms: AttemptTerms, made: list[Attempted], end
 
 
 def _chosen(dispatcher: Dispatcher, worker: Worker, terms: AttemptTerms) -> tuple[Agent, _Ending | None]:
-    """Return the agent for the next task, after a wait if necessary, or the run's result if no agent is available.
+    """Return the agent for the next task, after a wait if necessary. If no agent is available, return the run's result.
 
-    If there is no task, do not wait: the next claim raises the reason.
+    If there is no task, do not wait: the next claim then raises the reason.
     """
     while _has_task(worker):
         try:
@@ -228,7 +228,7 @@ def _has_task(worker: Worker) -> bool:
 
 
 class _Present:
-    """Callback for frequent calls during a wait. It renews the session lease, and returns True if a stop was
+    """Callback that is called often during a wait. It renews the session lease, and returns True if a stop was
     requested.
     """
 
@@ -277,14 +277,18 @@ def _before_next(
 
 
 def _goes_back(made: list[Attempted], policy: RefusalPolicy) -> _Ending | None:
-    """Return the run's result if the provider refused an agent that the caller selected, or None."""
+    """Return the run's result if the provider refused the agent and the caller had selected this agent. Otherwise
+    return None.
+    """
     if not (policy.account and made and made[-1].refused):
         return None
     return _Ending(reason=LimitInForce.code, exit_code=LimitInForce.exit_code, message=made[-1].message)
 
 
 def _repeated(made: list[Attempted]) -> _Ending | None:
-    """Return the run's result if the last attempts failed in the same way, so that another would not help, or None."""
+    """Return the run's result if the last attempts failed in the same way, or None. Another attempt would not help
+    then.
+    """
     lost = [each.task_id for each in made if each.result == "lost"]
     if lost and lost.count(lost[-1]) >= LOST_TIMES:
         message = (
@@ -304,7 +308,9 @@ def _repeated(made: list[Attempted]) -> _Ending | None:
 
 
 def _are_alike(said: list[str | None]) -> bool:
-    """Return True if all texts are equal apart from words with digits, such as request ids, process ids and times."""
+    """Return True if all texts are equal apart from words that contain digits, such as request ids, process ids and
+    times.
+    """
 
     def bare(text: str) -> str:
         return _WORD.sub(lambda found: "0" if any(map(str.isdigit, found[0])) else found[0], text)
@@ -316,7 +322,9 @@ _WORD = re.compile(r"[\w-]++")
 
 
 def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
-    """Return the run's result after the last allowed attempt: exit code 1 unless each attempted task was completed."""
+    """Return the run's result after the last allowed attempt. The exit code is 1 if an attempted task was not
+    completed.
+    """
     done = {each.task_id for each in made if each.result == "completed"}
     undone = list(dict.fromkeys(each.task_id for each in made if each.task_id not in done))
     attempts = f"{len(made)} attempt{'s' if len(made) > 1 else ''} of at most {max_tasks}"
@@ -326,7 +334,7 @@ def _used_up(made: list[Attempted], max_tasks: int) -> _Ending:
 
 
 def _one(terms: AttemptTerms, worker: Worker, session: int, used: Totals) -> tuple[Attempted | None, _Ending | None]:
-    """Claim one task and attempt it; return the attempt, or the run's result if no task can be claimed."""
+    """Claim one task and attempt it. Return the attempt, or the run's result if no task can be claimed."""
     try:
         with terms.stop.held():
             claimed = claim.claim(worker)
@@ -357,7 +365,7 @@ def _ending_by(error: HarnessError) -> _Ending:
 
 
 def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
-    """Return why no task can be claimed; ``None`` if an unproven completed task was just reopened."""
+    """Return the reason why no task can be claimed; ``None`` if a completed task without a proof was just reopened."""
     reopened = [each["task_id"] for each in recover.confirm(worker) if each["action"] == "reopened"]
     if reopened:
         return None
@@ -377,7 +385,7 @@ def _nothing_left(worker: Worker, error: NothingEligible) -> _Ending | None:
 
 
 def next_command(worker: Worker) -> str:
-    """Return the command that the user should type after the run."""
+    """Return the command that the user should type after the run has ended."""
     state = worker.store.read()
     rests = bool(state.halt or worker.store.paused())
     is_over = state.tasks and not selection.work_left(state)
@@ -410,10 +418,11 @@ def drive(
     say: Callable[[str], None],
     countdown: Callable[[str], None] = lambda line: None,
 ) -> JsonObject:
-    """Run a client command in this terminal repeatedly; return the number of starts, a message and the ``exit_code``.
+    """Run a client command in this terminal again and again; return the number of starts, a message and the
+    ``exit_code``.
 
     The client uses the terminal and this process's environment, plus ``HARNESS_STATE_ROOT`` for its hooks. It is not
-    started while its account is known to be refused, or while no slot is free.
+    started while the provider is known to refuse its account, or while no slot is free.
     """
     worker.store.activate()
     dispatcher = _dispatcher_of(worker, command, say, countdown)
@@ -462,7 +471,9 @@ def _why_not_again(worker: Worker, starts: int, times: int, idle: int) -> tuple[
 def _dispatcher_of(
     worker: Worker, command: Sequence[str], say: Callable[[str], None], countdown: Callable[[str], None]
 ) -> Dispatcher:
-    """Return a dispatcher with the throttle of the client's account. For an unknown client, its name is the account."""
+    """Return a dispatcher with the throttle of the client's account. The name of an unknown client is used as its
+    account.
+    """
     program = os.path.basename(command[0])
     kind = registry.CLIENTS.get(program, f"command:{shlex.quote(program)}")
     policy = RefusalPolicy(wait=True, countdown=countdown, again="harness drive")
@@ -471,7 +482,7 @@ def _dispatcher_of(
 
 
 def _is_let_in(worker: Worker, dispatcher: Dispatcher) -> bool:
-    """Wait until the client may be started, and return True; return False if a pause ended the wait."""
+    """Wait until the client may be started, and return True. If a pause ends the wait, return False."""
     try:
         dispatcher.chosen(worker.store.paused)
     except Interrupted:

@@ -1,6 +1,7 @@
-"""Next tasks, remaining tasks and progress of a list. The functions are pure, and linear in tasks and dependencies.
+"""Selection of the next tasks and the remaining tasks of a list, and the progress of the list.
 
-Source: ``tasklist.md`` 6.3, 6.5, 7.1, 13.1.
+The functions are pure. Their running time is linear in the number of tasks and dependencies. Source: ``tasklist.md``
+6.3, 6.5, 7.1, 13.1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def natural_key(task_id: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return a sort key for ids that compares digits as numbers, so that ``task-999`` comes before ``task-1000``."""
+    """Return a sort key for ids. Digits are compared as numbers, so that ``task-999`` comes before ``task-1000``."""
     parts: list[tuple[bool, int, str]] = []
     run, digits = "", False
     for letter in task_id:
@@ -39,7 +40,7 @@ def _part(run: str, digits: bool) -> tuple[bool, int, str]:
 
 
 class Marked:
-    """Task that was failed because of its dependencies, with the message for its error log."""
+    """Task that was marked as failed because of its dependencies, with the message for the task's error log."""
 
     __slots__ = ("message", "task")
 
@@ -49,7 +50,9 @@ class Marked:
 
 
 def finalize(state: State, at: datetime) -> list[Marked]:
-    """Fail the tasks that can never start: those in a cycle, and those that depend on a finally failed task."""
+    """Mark as failed those tasks that can never start: tasks in a cycle, and tasks that depend on a finally failed
+    task.
+    """
     return [*_mark_circles(state, at), *_mark_blocked(state, at)]
 
 
@@ -82,9 +85,9 @@ def _mark_blocked(state: State, at: datetime) -> list[Marked]:
 
 
 def _is_in_order(state: State) -> bool:
-    """Return True if each unfinished task depends only on completed or earlier tasks, so that there is no cycle.
+    """Return True if each unfinished task depends only on completed or earlier tasks. Such a list has no cycle.
 
-    This holds for most lists.
+    Most lists are in this order.
     """
     known = _completed(state)
     for task in unfinished(state):
@@ -103,12 +106,14 @@ def _completed(state: State) -> set[str]:
 
 
 def _are_texts(found: list[object]) -> TypeGuard[list[str]]:
-    """Return True if all members are strings, without running Python code for each member."""
+    """Return True if all members are strings. The test runs without Python code for each member."""
     return {*map(type, found)} <= {str}
 
 
 def _lost(state: State) -> set[str]:
-    """Return the ids of the tasks that failed and are not retried. For a duplicate id, the first task counts."""
+    """Return the ids of the tasks that failed and are not retried. If several tasks have the same id, the first of them
+    counts.
+    """
     failed = with_status(state, "failed")
     return {task.id for task in failed if state.by_id[task.id] is task and _over(state, task)}
 
@@ -119,14 +124,15 @@ def _mark(task: Task, message: str, at: datetime) -> Marked:
 
 
 def _needs(state: State) -> dict[str, list[str]]:
-    """Return the dependencies of each unfinished task. For a duplicate id, the first task counts."""
+    """Return the dependencies of each unfinished task. If several tasks have the same id, the first of them counts."""
     return {item: task.depends_on or [] for item, task in state.by_id.items() if task.status != "completed"}
 
 
 def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task]:
     """Return the tasks that can be claimed, in order: pending tasks, then failed tasks with attempts left.
 
-    Failed tasks are ordered by failure time, oldest first. ``failure_time`` supplies the time if the record has none.
+    Failed tasks are ordered by failure time, oldest first. ``failure_time`` returns the time if a task's record does
+    not contain it.
     """
     fresh, again = _candidates(state)
     fresh.sort(key=_urgency)
@@ -139,7 +145,7 @@ def eligible(state: State, failure_time: FailureTime | None = None) -> list[Task
 
 
 def next_task(state: State, failure_time: FailureTime | None = None) -> Task | None:
-    """Return the first task of ``eligible`` without sorting the others, or None."""
+    """Return the first task that ``eligible`` would return, without sorting the other tasks, or None."""
     fresh, again = _candidates(state)
     if fresh:
         best = min(task.rank for task in fresh)
@@ -152,9 +158,10 @@ def _urgency(task: Task) -> tuple[int, object]:
 
 
 def _candidates(state: State) -> tuple[list[Task], list[Task]]:
-    """Return the tasks whose dependencies are completed, as two lists: pending, and failed with attempts left.
+    """Return the tasks whose dependencies are completed, as two lists: pending tasks, and failed tasks with attempts
+    left.
 
-    Hooks call this function on every turn, so common shapes of a member are checked first.
+    Hooks call this function on every turn, so it checks common forms of a member first.
     """
     done = _completed(state)
     wrong = _ambiguous(state)
@@ -186,7 +193,7 @@ def _are_known(needs: object, known: set[str]) -> bool:
 
 
 def _ambiguous(state: State) -> set[str]:
-    """Return the ids that more than one task has."""
+    """Return the ids that several tasks share."""
     ids = [task.raw.get("id") for task in state.tasks]
     if _are_texts(ids) and len({*ids}) == len(ids):
         return set()
@@ -210,7 +217,7 @@ def with_status(state: State, status: str) -> list[Task]:
 
 
 def work_left(state: State) -> bool:
-    """Return True if a task is pending, in progress or retryable, and not blocked for ever.
+    """Return True if a task is pending, in progress or retryable, and is not blocked for ever.
 
     Work that waits for the user, such as a task with an unknown dependency, counts too. Source: ``tasklist.md`` 6.5.
     """
@@ -245,7 +252,9 @@ def retryable(state: State, task_id: str) -> bool:
 
 
 def _over(state: State, task: Task) -> bool:
-    """Return True if a failed task stays failed. A task that was only blocked is retried with its dependencies."""
+    """Return True if a failed task stays failed. A task that failed only because of its dependencies is retried with
+    them.
+    """
     if task.raw.get("status") != "failed" or not task.given_up:
         return False
     if not task.blocked_only or task.attempts >= task.max_attempts:
@@ -255,7 +264,9 @@ def _over(state: State, task: Task) -> bool:
 
 
 def _unreachable(state: State) -> set[str]:
-    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on one of these."""
+    """Return the ids of tasks in a cycle, of finally failed tasks, and of all tasks that depend on any of these
+    tasks.
+    """
     lost = {task.id for task in with_status(state, "failed") if _over(state, task)}
     if _is_in_order(state):
         return lost | graph.blocked(_needs(state), lost).keys() if lost else lost
@@ -265,7 +276,7 @@ def _unreachable(state: State) -> set[str]:
 
 
 def counts(state: State) -> dict[str, int]:
-    """Return the number of tasks by status, and ``total``; statuses without tasks are left out."""
+    """Return the number of tasks by status, and the ``total``. A status without tasks is left out."""
     written = [task.raw.get("status") for task in state.tasks]
     found = {status: count for status in STATUSES if (count := written.count(status))}
     if sum(found.values()) < len(written):
@@ -276,7 +287,7 @@ def counts(state: State) -> dict[str, int]:
 
 
 def stats(state: State) -> dict[str, int]:
-    """Return the numbers of a STATS log line; a task in progress counts as pending."""
+    """Return the numbers for a STATS log line. A task in progress counts as pending."""
     found = counts(state)
     done, failed, total = found.get("completed", 0), found.get("failed", 0), found["total"]
     return {
@@ -299,7 +310,7 @@ def blocked_count(state: State) -> int:
 
 
 def signature(state: State) -> str:
-    """Return a digest of the list's progress: status, attempts and up to 50 checkpoints of each task's attempt."""
+    """Return a digest of the list's progress: each task's status, number of attempts, and up to 50 checkpoints."""
     from agent_harness.kernel import digest
 
     lines = []

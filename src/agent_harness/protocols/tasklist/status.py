@@ -1,7 +1,7 @@
 """State of a task list, read only from its files, and the cost of the agents that ``harness run`` started.
 
-Reading takes no lock. A cost stays unknown if the agent did not report it and no price list covers the model. Source:
-``tasklist.md`` 13.2.
+Reading takes no lock. If an agent does not report a cost and no price list covers its model, the cost stays unknown.
+Source: ``tasklist.md`` 13.2.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def read(layout: TaskListLayout, *, tail: int = 5, tasks: bool = True) -> JsonOb
 
 
 def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
-    """Return why the last run ended, or the next run would end immediately, if the user has to act; else empty."""
+    """Return why the last run ended, or why the next run would end immediately. Empty if the user does not have to
+    act.
+    """
     if not selection.work_left(state):
         return needs.looks_of(needs.read_end(_home(layout)))
     end = needs.now_or_end_of(layout.root, _home(layout), under_way=bool(selection.in_progress(state)))
@@ -94,7 +96,7 @@ def last_run_of(layout: TaskListLayout, state: State) -> JsonObject:
 
 
 def _is_held_by_a_person(layout: TaskListLayout, state: State) -> bool:
-    """Return True if a session is active but no run of the harness is working in it."""
+    """Return True if a session is active but no agent that the harness started is working in the session."""
     return leases.holder(state, clock.now()) is not None and not any(each["alive"] for each in _now_records(layout))
 
 
@@ -103,7 +105,7 @@ def _home(layout: TaskListLayout) -> str | None:
 
 
 def needs_of(state: State, held: Sequence[str], last_run: JsonObject) -> tuple[needs.Need, ...]:
-    """Return what the user has to do; ``held`` contains the tasks that the user keeps from being merged."""
+    """Return what the user has to do. ``held`` contains the tasks whose merge the user holds back."""
     halt = state.halt
     asked = [(f"halted, {halt.get('category')}: {halt.get('message')}", answer_of_halt(state))] if halt else []
     asked += [(str(task.question["message"]), answer_of_question(task)) for task in state.tasks if task.question]
@@ -123,7 +125,7 @@ def _now_records(layout: TaskListLayout) -> list[JsonObject]:
 
 
 def _parallel(layout: TaskListLayout) -> JsonObject | None:
-    """Return the present or last known state of a parallel run, or None."""
+    """Return the present or last known state of a parallel run. Return None if there was no parallel run."""
     if layout.linked() or not os.path.exists(layout.parallel):
         return None
     from agent_harness.parallel import snapshot
@@ -132,13 +134,13 @@ def _parallel(layout: TaskListLayout) -> JsonObject | None:
 
 
 def _workers(found: JsonObject | None) -> list[JsonObject]:
-    """Return the worker entries in the state of a parallel run."""
+    """Return the entries for workers in the state of a parallel run."""
     workers = (found or {}).get("workers")
     return [each for each in workers if isinstance(each, dict)] if isinstance(workers, list) else []
 
 
 def several(layout: TaskListLayout) -> str | None:
-    """Describe the state of a live parallel run in a few words; ``None`` without such a run."""
+    """Describe the state of a live parallel run in a few words; ``None`` if there is no such run."""
     return _at_work(_parallel(layout))
 
 
@@ -166,8 +168,7 @@ def next_command(
     last_run: JsonObject | None = None,
     is_proven: bool = True,
 ) -> str:
-    """Return the command that the user should type now; ``held`` contains the tasks that the user keeps from being
-    merged.
+    """Return the command that the user should type now. ``held`` contains the tasks whose merge the user holds back.
 
     ``last_run`` says why the last run ended if the user has to remove the reason first. ``is_proven`` is false if a
     completed task is not proven: the next run then proves this task or works on it.
@@ -189,7 +190,7 @@ def next_command(
 
 
 def _over(state: State) -> str:
-    """Return the command for a list in which an agent has nothing left to do."""
+    """Return the next command for the user if no work is left for an agent."""
     asked = [task for task in state.tasks if task.question]
     failed = selection.counts(state).get("failed", 0)
     if asked and len(asked) == failed:
@@ -198,14 +199,14 @@ def _over(state: State) -> str:
 
 
 def answer_of_halt(state: State) -> str:
-    """Return the command that ends a halt. If the task has no check, the check must be set first."""
+    """Return the command that ends a halt. If the halted task has no check, this is the command that sets the check."""
     task = state.by_id.get(str((state.halt or {}).get("task_id")))
     is_unprovable = task is not None and task.status != "completed" and not task.validation_command
     return _name_proof(task.id) if task and is_unprovable else "harness resume"
 
 
 def answer_of_question(task: Task) -> str:
-    """Return the commands with which the user answers the question about a task: yes, or no."""
+    """Return the two commands with which the user answers yes or no to the question about a task."""
     named = quoted(task.id)
     if (task.question or {}).get("kind") == BROKEN:
         other = (task.question or {}).get("takes_back")
@@ -218,7 +219,7 @@ def _name_proof(task_id: str) -> str:
 
 
 def held(layout: TaskListLayout) -> list[str]:
-    """Return the tasks that an ended run left unmerged because the user holds them back."""
+    """Return the tasks that an ended run left unmerged because the user holds their merge back."""
     return _held(_parallel(layout))
 
 
@@ -231,14 +232,12 @@ def _held(parallel: JsonObject | None) -> list[str]:
 
 
 def comes_first(state: State, *, paused: bool) -> bool:
-    """Return True if the command of ``next_command`` must be typed before anything else can start."""
+    """Return True if the user must type the command of ``next_command`` before anything else can start."""
     return bool(state.halt or paused or leases.left_by_run(state))
 
 
 def _left_by_run(state: State) -> JsonObject | None:
-    """Return the tasks of a dead parallel run, if there is one: proven tasks that wait for the merge, and unfinished
-    tasks.
-    """
+    """Return two groups of tasks of a dead parallel run: proven tasks that wait for the merge, and unfinished tasks."""
     left = leases.left_by_run(state)
     proven_ids = [task.id for task in left if task.raw.get("landing") is not None]
     return (
@@ -257,7 +256,7 @@ def _claim_of(task: Task) -> JsonObject:
 
 
 def standing(task: Task, unproven: Container[str], checked: Container[str] = ()) -> str:
-    """Return the state of a task in the wording that all views use."""
+    """Return the state of a task in the words that all views use."""
     if task.question:
         return status_summary.NEEDS_YOU
     if task.id in unproven:
@@ -293,7 +292,7 @@ def _row(task: Task, unproven: Container[str], checked: Mapping[str, str]) -> Js
 
 
 def head(found: JsonObject) -> list[str]:
-    """Return the first lines of ``harness status``: the summary before all details."""
+    """Return the first lines of ``harness status``, which summarize the list before all details."""
     alive = [each for each in found["now"] if each["alive"]]
     doing: list[str] = ["Paused."] if found["paused"] else []
     several = _at_work(found["parallel"])
@@ -321,7 +320,7 @@ def head(found: JsonObject) -> list[str]:
 
 
 def _following(found: JsonObject, state: State, last_run: JsonObject) -> str:
-    """Return the command to type now; while a worker is running, a command that only shows the progress."""
+    """Return the command to type now. While a worker is running, this is a command that only shows the progress."""
     at_work = any(each["alive"] for each in found["now"]) or _at_work(found["parallel"])
     looks = at_work and not comes_first(state, paused=found["paused"])
     if looks:
@@ -360,7 +359,7 @@ def _proven(found: JsonObject) -> int:
 
 
 def _cost(costs: JsonObject | None) -> str | None:
-    """Return the text about the cost; ``None`` if no agent was started."""
+    """Return a text about the cost; ``None`` if no agent was started."""
     if costs is None:
         return None
     count, unknown = costs["attempts"], costs["attempts_of_unknown_cost"]
@@ -378,7 +377,7 @@ MOST_OF_A_KIND = 4
 MOST_NAMED = 5
 MOST_FINDINGS = 3
 COLUMNS = 100
-"""Maximum width of a task's line, in characters, if not all tasks are shown."""
+"""Maximum width of a task's line, in characters. The limit does not apply if all tasks are shown."""
 
 
 def lines(
@@ -386,7 +385,7 @@ def lines(
 ) -> list[str]:
     """Format the answer of ``harness status`` as text: the summary, then the details.
 
-    Long lists are cut to the important lines unless ``everything`` is set.
+    Long lists are shortened to the important lines unless ``everything`` is set.
     """
     parked = len(found["questions"])
     counts = {**found["counts"], "parked": parked}
@@ -438,9 +437,9 @@ def _what_matters(found: JsonObject, rows: list[JsonObject]) -> list[JsonObject]
 
 
 def _task_line(row: JsonObject, columns: int = 0) -> str:
-    """Return the line of a task: status, title, attempts, and what follows from a failure.
+    """Return the line of a task: status, title, attempts, and the consequence of a failure.
 
-    With ``columns``, the title is cut to fit this width and the last error is left out.
+    If ``columns`` is given, the title is cut to fit this width and the last error is left out.
     """
     is_parked = row["state"] == status_summary.NEEDS_YOU
     begin = f"[{'parked' if is_parked else row['status']}] {row['id']}: "
@@ -515,15 +514,17 @@ def note_cost(
 
 
 def paid(rows: Sequence[JsonObject]) -> float:
-    """Return the total cost of these rows in US dollars, known or assumed, as it counts for a budget."""
+    """Return the total cost of these rows in US dollars, as a budget counts it. Unknown costs are replaced by assumed
+    costs.
+    """
     return sum(dollars(row.get("cost_usd")) or dollars(row.get("assumed_usd")) or 0.0 for row in rows)
 
 
 def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str, spent_usd: float) -> None:
     """Append a cost row for a killed attempt of a parallel run; ``spent_usd`` is its cost by the budget, in US dollars.
 
-    Tokens and agent are taken from the attempt's last ``now.json``, if it exists. If nothing was spent and no agent is
-    known, no agent was started, and no row is written.
+    Tokens and agent are taken from the attempt's last ``now.json``, if that file exists. If nothing was spent and no
+    agent is known, then no agent was started, and no row is written.
     """
     counted = {row.get("run") for row in journal.tail(layout.costs, 1000)}
     heard = [each for each in _now_records(layout) if not each["alive"] and each.get("item") == task_id]
@@ -541,9 +542,9 @@ def note_lost(layout: TaskListLayout, *, session: int, task_id: str, order: str,
 
 
 def note_killed(layout: TaskListLayout) -> list[str]:
-    """Append a cost row for each attempt whose harness process was killed; return the ids of their tasks.
+    """Append a cost row for each attempt whose harness process was killed; return the ids of the attempted tasks.
 
-    The data comes from the last ``now.json``. Repeated calls add no second row for an attempt.
+    The data comes from the last ``now.json``. Repeated calls do not add a second row for an attempt.
     """
     dead = [each for each in _now_records(layout) if not each["alive"] and each.get("run")]
     if not dead:

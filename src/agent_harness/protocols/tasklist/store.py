@@ -1,7 +1,7 @@
 """State of a task list: read without a lock, and changed under the lock. This lowest layer uses neither git nor agents.
 
 Readers see each change completely or not at all, and ``.bak`` contains the state before the last change. Concurrent
-writes, even manual edits, are not lost. Log lines are written after the change, before the lock is released. Source:
+changes, even manual edits, are not lost. Log lines are written after the change, before the lock is released. Source:
 ``tasklist.md`` 8, 9, 10.2.
 """
 
@@ -31,7 +31,7 @@ _HINT = "harness status"
 
 
 def read(layout: TaskListLayout) -> records.State:
-    """Return the present state of a task list without taking the lock. The result is never a partial write.
+    """Return the present state of a task list without taking the lock. A partly written state is never returned.
 
     Raise ``StateDamaged`` if the state is missing or damaged.
     """
@@ -54,8 +54,8 @@ def _way_out(layout: TaskListLayout) -> str:
 
 
 def copy_of(layout: TaskListLayout) -> records.State | None:
-    """Return the state in the copy outside the folder; ``None`` if a backup exists in the folder, even an invalid
-    one.
+    """Return the state in the copy outside the folder. If the folder contains a backup, even an invalid one, return
+    ``None``.
     """
     from agent_harness.protocols.tasklist import proven
 
@@ -72,7 +72,7 @@ def backup_is_whole(layout: TaskListLayout) -> bool:
 
 
 class TaskListChange:
-    """Change of the state in progress, with its log lines."""
+    """Change of the state that is in progress, with the log lines for the change."""
 
     __slots__ = ("_document", "_tasks", "dirty", "lines", "now", "state")
 
@@ -85,7 +85,7 @@ class TaskListChange:
         self._tasks: list[JsonObject] | None = []  # changed in place; ``None`` if any may be
 
     def touch(self, *tasks: records.Task) -> None:
-        """Mark the state as changed: only these tasks, or without arguments possibly all tasks.
+        """Mark the given tasks as changed. Without arguments, possibly all tasks have changed.
 
         Added and removed tasks, and changes outside tasks, are detected without being listed.
         """
@@ -94,20 +94,24 @@ class TaskListChange:
             self._tasks = [*self._tasks, *(task.raw for task in tasks)] if tasks else None
 
     def log(self, line: str) -> None:
-        """Add a line for the log, to be written after the state."""
+        """Add a line that is written to the log after the state has been written."""
         self.lines.append(line)
 
     def note(
         self, kind: str, text: str, *, task: str | None = None, category: str | None = None, end: str = ""
     ) -> None:
-        """Add a log entry with the session and time of this change; ``progress.entry`` describes the parameters."""
+        """Add a log entry with the session and time of this change. The parameters are described in
+        ``progress.entry``.
+        """
         from agent_harness.protocols.tasklist import progress
 
         number = self.state.session_count
         self.log(progress.entry(kind, number, at=self.now, task=task, category=category, text=text, note=end))
 
     def halt(self, category: str, message: str, task_id: str | None = None) -> None:
-        """Halt the list until the user acts: hooks are disabled, and no claim succeeds before ``harness resume``."""
+        """Halt the list until the user acts. Hooks are disabled, and no task can be claimed before ``harness
+        resume``.
+        """
         at = clock.timestamp(self.now)
         self.state.raw["halt"] = {"category": category, "task_id": task_id, "message": message, "at": at}
         self.touch()
@@ -121,7 +125,7 @@ class TaskListChange:
 
 
 class TaskStore:
-    """Access to the state and log files of one task list. Tests set a fixed ``now``."""
+    """Access to the state and log files of one task list. In tests, ``now`` can be a fixed time."""
 
     def __init__(
         self, layout: TaskListLayout, *, lock_timeout_seconds: float = 5.0, now: datetime | None = None
@@ -137,9 +141,9 @@ class TaskStore:
         return read(self.layout)
 
     def look(self) -> records.State:
-        """Return the state for a caller that will then call ``change``. The file is read only once unless it changes.
+        """Return the state for a caller that will then call ``change``. The file is not read again unless it changes.
 
-        The change modifies this state object, so do not keep any part of it. The file is parsed strictly, as in
+        ``change`` modifies this state object, so do not keep any part of it. The file is parsed strictly, as in
         ``change``.
         """
         self._seen = document = self._document()
@@ -153,8 +157,8 @@ class TaskStore:
         return self._used
 
     def now(self) -> datetime:
-        """Return the time of the disk's clock, which all workers share, or of the local clock if the disk is not
-        writable.
+        """Return the time of the disk's clock, which all workers share. If the disk is not writable, use the local
+        clock.
         """
         if self._now:
             return self._now
@@ -188,9 +192,9 @@ class TaskStore:
         return Lock(self.layout.root, timeout_seconds=self.lock_timeout_seconds)
 
     def take_links_away(self) -> list[str]:
-        """Delete symbolic links that replace the harness's own folders; return their paths.
+        """Delete symbolic links that replace the harness's own folders; return the paths of these links.
 
-        Call this after an agent has worked. Links that the user made are refused before an agent starts (``lock``).
+        Call this after an agent has worked. If the user made such links, ``lock`` refuses them before an agent starts.
         """
         taken: list[str] = []
         while linked := self.layout.linked():
@@ -201,9 +205,9 @@ class TaskStore:
     def change(self, act: Callable[[TaskListChange], T]) -> T:
         """Run ``act`` on the state under the lock, write the changes, and return the result of ``act``.
 
-        If the file is edited meanwhile, ``act`` runs again on the new state, so it must have no other effects. An
-        exception discards all changes. Raise ``LockBusy`` after the timeout, ``StateDamaged`` for a damaged state, and
-        ``ConfigurationError`` for a file of a later version.
+        If the file is edited while ``act`` runs, ``act`` runs again on the new state, so it must have no other effects.
+        An exception discards all changes. Raise ``LockBusy`` after the timeout, ``StateDamaged`` for a damaged state,
+        and ``ConfigurationError`` for a file written by a later version.
         """
         from agent_harness.kernel.lock import LockLost  # readers need none
 
@@ -214,8 +218,8 @@ class TaskStore:
         return files.repeated(under_a_lock, self.layout.tasks, after=LockLost, hint=_HINT)
 
     def change_under(self, lock: Lock, act: Callable[[TaskListChange], T]) -> T:
-        """Change the state for a caller that already has the lock; raise ``LockLost`` if the lock was lost
-        meanwhile.
+        """Change the state for a caller that already has the lock. Raise ``LockLost`` if the caller has lost the lock
+        since.
         """
 
         def write(change: TaskListChange, unedited: Callable[[], None]) -> None:
@@ -250,7 +254,7 @@ class TaskStore:
         return True
 
     def note(self, kind: str, text: str, *, task: str | None = None, category: str | None = None) -> None:
-        """Add an entry to the log for the present session, or for session 0 if the state cannot be read."""
+        """Add an entry to the log for the present session. If the state cannot be read, the entry is for session 0."""
         from agent_harness.protocols.tasklist import progress
 
         try:

@@ -1,7 +1,7 @@
 """Attempt of ``harness run`` at a claimed task, in the form that the session runner expects.
 
-It has the agent's first turn, fix rounds after a failed proof, and one of three results: completed, failed or released.
-Source: ``tasklist.md`` 5, 11 to 13.
+The attempt has the agent's first turn, fix rounds after a failed proof, and one of three results: completed, failed or
+released. Source: ``tasklist.md`` 5, 11 to 13.
 """
 
 import copy
@@ -56,7 +56,9 @@ UNCOUNTED = {
     "overloaded": "the provider was overloaded",
     "refused": "the provider refused the agent's requests",
 }
-"""Reasons for ending an attempt that are not the task's fault: the task is released, and the attempt is not counted."""
+"""Reasons for the end of an attempt that are not the task's fault. The task is released, and the attempt is not
+counted.
+"""
 
 _CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "started_branch", "worktree")
 """Task members that no harness command changes while the task is in progress."""
@@ -64,7 +66,7 @@ _CLAIMED = ("attempts", "max_attempts", "base_ref", "started_at_commit", "starte
 _NOTHING, _NO_FILE = (b"", 0), (b"", -1)
 
 AT_ONCE_SECONDS = 30.0
-"""Time in seconds below which an agent that fails without work or usage counts as never started."""
+"""Time in seconds within which an agent that fails without work or usage counts as never started."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,9 @@ class Attempted:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRuling:
-    """Result of the check that the harness ran after a turn: the task is completed, or the reason why not."""
+    """Result of the check that the harness ran after a turn: either the task is completed, or there is a reason why
+    not.
+    """
 
     completed: JsonObject | None = None
     error: VerificationFailed | TimedOut | None = None
@@ -119,7 +123,7 @@ class TaskRuling:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskJournal:
-    """Journal of one attempt's turns: it prints lines for the user and writes to the list's progress log."""
+    """Journal of one attempt's turns, which prints lines for the user and writes to the list's progress log."""
 
     terms: AttemptTerms
     worker: Worker
@@ -137,7 +141,7 @@ class TaskJournal:
 
 
 def now_path(worker: Worker, counts: str | None) -> str | None:
-    """Return the path of the file with a worker's present step, in the folder ``counts`` if given."""
+    """Return the path of the file with a worker's present step. If ``counts`` is given, the file is in this folder."""
     if counts:
         return os.path.join(counts, f"now-{safe_name(worker.id or '')}.json")
     return proven.now_path(worker.layout, worker.id, make=True)
@@ -147,8 +151,8 @@ def attempt(terms: AttemptTerms, worker: Worker, task: Task, *, session: int, sp
     """Run the agent on a claimed task, prove the result, and close the attempt.
 
     All processes of the agent have exited when this function returns. The task is never left in progress, unless
-    another owner took over the claim. Raise ``ConfigurationError``, halt the list and start no agent if the task has no
-    check.
+    another owner took over the claim. If the task has no check, halt the list, start no agent and raise
+    ``ConfigurationError``.
     """
     if task.validation_command is None:
         verbs.validate(worker, task.id)  # reports the missing check, before an agent works in vain
@@ -180,7 +184,7 @@ class TaskWork:
     """Attempt at one task, with the methods that the session runner calls."""
 
     def __init__(self, terms: AttemptTerms, worker: Worker, task: Task, *, session: int, spent_usd: float) -> None:
-        """Prepare the attempt; ``spent_usd`` is what the run has spent before, in US dollars."""
+        """Prepare the attempt. ``spent_usd`` is the amount in US dollars that the run has already spent."""
         self._terms = terms
         self._worker = worker
         self._task = task
@@ -243,12 +247,14 @@ class TaskWork:
 
     @property
     def policy(self) -> Policy:
-        """Policy for tasks, with the list's own number of fix rounds if it has one."""
+        """Session policy for tasks. If the list sets its own number of fix rounds, this number is used."""
         rounds = self._worker.store.read().config.fix_rounds
         return POLICIES["task"] if rounds is None else replace(POLICIES["task"], fix_rounds=rounds)
 
     def brief(self, ruling: TaskRuling | None) -> str:
-        """Return the first prompt for the task, or after a failed check the prompt with the check's output."""
+        """Return the first prompt for the task. After a failed check, return the prompt that contains the check's
+        output.
+        """
         task = self._task
         if ruling is None or ruling.error is None:
             return first_prompt(task, log=progress.condensed(self._worker.layout), rescues=task.rescues)
@@ -262,9 +268,9 @@ class TaskWork:
         return fix_prompt(task, ruling.error.message, shown, was_run=not ruling.error.data.get("not_run"))
 
     def request(self, prompt: str, so_far: TurnSoFar) -> TurnRequest:
-        """Return the agent's next turn, to be run in the worker's own folder and environment.
+        """Return the agent's next turn, which runs in the worker's own folder and environment.
 
-        Harness commands that the agent calls find this claim there.
+        Harness commands that the agent calls find this claim in that environment.
         """
         worker, task = self._worker, self._task
         self._before = State(copy.deepcopy(worker.store.read().raw))
@@ -317,7 +323,7 @@ class TaskWork:
     def closed(self) -> Attempted | None:
         """Return the result if the agent has ended the task with a harness command; ``None`` while the task is open.
 
-        List files, settings and links that the turn changed are restored first.
+        If the turn changed list files, settings or links, they are restored first.
         """
         if self._files and (told := self._files.put_back()):
             self._terms.say(f"{self._task.id}: {told}")
@@ -340,10 +346,10 @@ class TaskWork:
         return self._attempted(result, message)
 
     def _put_back(self, change: TaskListChange) -> None:
-        """Undo changes to the list that no harness command makes: removed tasks, unproven completions and other
+        """Undo changes to the list that no harness command makes, such as removed tasks, unproven completions and other
         settings.
 
-        Verification and the next attempt then use the list as people and commands made it.
+        Verification and the next attempt then use the list that people and commands made.
         """
         before, now = self._before, change.state
         unproven = {each.id for each in proven.unproven(self._worker.layout, now)}
@@ -374,9 +380,9 @@ class TaskWork:
             self._put_init_script_back(change)
 
     def _put_init_script_back(self, change: TaskListChange) -> None:
-        """Restore ``harness-init.sh``, which runs with more rights than an agent and belongs to the user.
+        """Restore ``harness-init.sh``, which belongs to the user and runs with more rights than an agent.
 
-        The agent's version is kept in another file.
+        The agent's version is saved in another file.
         """
         layout, task, before = self._worker.layout, self._task, self._init_script
         path, found = layout.init_script, _script_at(layout.init_script)
@@ -395,7 +401,7 @@ class TaskWork:
         change.note("WARN", f"harness-init.sh was changed while an agent was working; restored{where}", task=task.id)
 
     def ruling(self, so_far: TurnSoFar, ending: Ending | None) -> TaskRuling | None:
-        """Run the task's check and return the result; complete the task if it passes.
+        """Run the task's check and return the result. If the check passes, complete the task.
 
         Return ``None`` if the agent was stopped before it changed anything.
         """
@@ -423,7 +429,9 @@ class TaskWork:
         )
 
     def note_row(self, result: str) -> None:
-        """Add the cost row of this ended attempt, because the agent may have cost something whatever the result."""
+        """Add the cost row of this ended attempt. The row is added for every result, because any attempt may have cost
+        money.
+        """
         worker, task, so_far = self._worker, self._task, self.turns.so_far
         new: list[str] = []
         with suppress(HarnessError):  # the run reports a damaged state
@@ -460,7 +468,7 @@ class TaskWork:
         return replace(self._attempted("completed", f"{done.get('grade') or PROVEN}{at}{why}"), earlier=earlier)
 
     def rejected(self, ruling: TaskRuling, ending: Ending | None) -> Attempted:
-        """Fail the attempt: its work is rolled back into a rescue, and the attempt counts."""
+        """Fail the attempt. Its work is rolled back into a rescue, and the attempt counts toward the task's limit."""
         error = ruling.error
         if error and error.data.get("grade") == UNCHANGED:
             return self._attempted("parked", error.message)
@@ -476,7 +484,9 @@ class TaskWork:
         return replace(done, message=f"{done.message}; to accept this work as it is: {command}")
 
     def unfinished(self, ending: Ending) -> Attempted:
-        """Release the task without counting the attempt if the task was not at fault; otherwise fail the attempt."""
+        """Release the task without counting the attempt if the attempt's end is not the task's fault. Otherwise fail
+        the attempt.
+        """
         if ending.reason in UNCOUNTED:
             return self._give_back(ending, UNCOUNTED[ending.reason])
         outcome = ending.outcome
@@ -489,7 +499,7 @@ class TaskWork:
         return self._fail("TASK_EXEC", ending.message or left, ending)
 
     def broken(self, error: GitFailed) -> Attempted:
-        """Fail the attempt because git cannot read the repository after a turn, and a repair was impossible."""
+        """Fail the attempt because git cannot read the repository after a turn and a repair was impossible."""
         done = self._fail("TASK_EXEC", error.message, None)
         return replace(done, message=f"{done.message}; to find the missing objects: git fsck")
 
@@ -531,7 +541,10 @@ class TaskWork:
 
 
 def _head_of(worker: Worker) -> str | None:
-    """Return the commit that is checked out; ``None`` outside git, or if a turn has removed the repository."""
+    """Return the commit that is checked out.
+
+    Return ``None`` outside a git repository, or if a turn has removed the repository.
+    """
     try:
         return worker.git.head() if worker.git and worker.git.is_repository else None
     except HarnessError:
@@ -539,8 +552,9 @@ def _head_of(worker: Worker) -> str | None:
 
 
 def _script_at(path: str) -> tuple[bytes, int]:
-    """Return the content and mode of a script; ``_NOTHING`` if it does not exist, ``_NO_FILE`` if it is not a regular
-    file.
+    """Return the content and mode of a script.
+
+    Return ``_NOTHING`` if the script does not exist, and ``_NO_FILE`` if it is not a regular file.
     """
     try:
         if os.path.islink(path):

@@ -3,7 +3,7 @@
 * ``named_by`` finds the files that a command mentions or loads; ``bent`` judges a candidate's changes to these files.
 * ``CommandRunner`` runs the command; ``CommandCheck`` says how strictly the result is judged.
 * ``around`` and ``InstalledRecord`` list the installed packages that a command may use, and changes to the packages.
-* ``starts_python`` tells if a command may start a Python interpreter.
+* ``starts_python`` returns True if a command may start a Python interpreter.
 """
 
 from agent_harness.verification.command.environment_inventory import (

@@ -1,16 +1,16 @@
-"""Second run of a check under the conditions of a user's terminal, in which work that detects a check fails.
+"""Second run of a check under the conditions of a user's terminal. Work that detects a check fails in this run.
 
-The second run is made for checks of which only the exit status is known. The conditions are:
+The second run is made for checks whose only known result is the exit status. The conditions are:
 
 * The checkout is on a branch, and is mounted at the path of the project if namespaces are available. Otherwise the
   checkout has a neutral name. The uncommitted files of the harness are copied into the checkout.
 * The variables are the user's, and the user's home folder is readable.
-* The sandbox is Landlock for writes, with a network interface that leads nowhere.
+* The sandbox uses Landlock to restrict writes, and has a network interface without a connection.
 * Comments in the check's files are changed, so that work which compares the check with a known text does not match.
 * Programs that make, npm and Python start cannot detect which program started them.
 
-If the check fails there, it is run again under the first conditions, and then with one difference at a time. A
-difference that legitimate work can show too does not reject the work: the work is then graded "checked".
+If the check fails in the second run, it is run again under the first conditions, and then with one difference at a
+time. A difference that legitimate work can show too does not reject the work: the work is then graded "checked".
 """
 
 import os
@@ -45,9 +45,9 @@ _FORMATTED = re.compile(
 
 
 def elsewhere(case: Case) -> None:
-    """Reject work whose check fails when run as from a user's terminal.
+    """Reject the work if its check fails when the check runs as from a user's terminal.
 
-    If the check passes there, but no recorded call could be replayed, the work is graded "checked", not "proven".
+    If the check passes in that run, but no recorded call could be replayed, the work is graded "checked", not "proven".
     """
     runner = case.runner
     if not isinstance(runner, CommandRunner) or not case.strictness.replay or case.proof is None:
@@ -68,12 +68,14 @@ def _is_unasked(case: Case) -> bool:
 
 
 def _looks_around(case: Case) -> bool:
-    """Return True if the changed files mention something by which code could detect a check or a replay."""
+    """Return True if the changed files mention something that code could use to detect a check or a replay."""
     return any(change.after and _AROUND.search(change.after) for change in case.work)
 
 
 def _differs(case: Case, runner: CommandRunner, command: str) -> str:
-    """Return why the check is rejected; an empty text if the check passes, or if the work is only graded "checked"."""
+    """Return why the check is rejected; an empty string if the check passes, or if the work is only graded
+    "checked".
+    """
     files, _ = case.guard.check_files(case.changes)
     protection = case.guard.protection
     named = protection.checks.texts if protection.alone else ()
@@ -107,9 +109,9 @@ def _differs(case: Case, runner: CommandRunner, command: str) -> str:
 
 
 def _one_difference(case: Case, as_a_person: Callable[..., bool], rewritten: Sequence[Edits], *, has_mark: bool) -> str:
-    """Return why the check is rejected, found by running the check with one difference at a time.
+    """Run the check with one difference at a time, and return why the check is rejected.
 
-    Return an empty text if legitimate work could show the difference too; the work is then graded "checked".
+    Return an empty string if legitimate work could show the difference too; the work is then graded "checked".
     """
     sees_marks = has_mark and not as_a_person(marks=False)
     by_marks = sees_marks and as_a_person(marks=True)
@@ -133,8 +135,8 @@ def _passes(case: Case, run: Run) -> bool:
 
 
 def _take_along(root: Path, checkout: Checkout) -> None:
-    """Copy the harness's uncommitted project files to the checkout, so that code cannot detect the checkout by their
-    absence.
+    """Copy the harness's uncommitted project files to the checkout. Without these files, code could detect the
+    checkout.
     """
     for path in root.glob(_OF_HARNESS):
         place = checkout.cwd / path.name
@@ -143,7 +145,9 @@ def _take_along(root: Path, checkout: Checkout) -> None:
 
 
 def _make_older(checkout: Checkout, paths: Sequence[str]) -> None:
-    """Set the modification times of the changed files to some weeks ago, as if a user ran the check later."""
+    """Change the modification times of the changed files to some weeks before now, as if a user ran the check weeks
+    later.
+    """
     then = time.time() - _WEEKS_LATER_SECONDS
     for path in paths:
         with suppress(OSError):  # kept out of the checkout
@@ -156,8 +160,9 @@ def _with_other_comments(files: Mapping[str, bytes], *, is_formatted: bool) -> E
 
 
 def _other_comment(path: str, content: bytes, *, is_formatted: bool) -> bytes:
-    """Return the program with one comment changed. A program without comments gets an empty line, unless it is
-    formatted.
+    """Return the program with one comment changed, or with an empty line added if the program has no comment.
+
+    ``is_formatted``: no empty line is added, because a formatter would object to the line.
     """
     name, suffix = posixpath.basename(path), posixpath.splitext(path)[1].lower()
     slashed = suffix in _SLASHED

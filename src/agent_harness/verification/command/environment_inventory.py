@@ -39,10 +39,10 @@ def around(
 ) -> Installed:
     """Return the programs and Python interpreters that these commands may start, without their contents.
 
-    ``commands`` are pairs of a command and its folder. The interpreters are those in the commands, in environments in
-    their folders, and on the PATH. The result is empty if no command starts an interpreter. Programs that a
-    ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into checkouts are
-    included.
+    ``commands`` are pairs of a command and its folder. The interpreters are those that the commands mention, those in
+    environments in the folders, and those on the PATH. The result is empty if no command starts an interpreter.
+    Programs that a ``confined`` (sandboxed) agent cannot change are omitted. Dependencies that are ``linked`` into
+    checkouts are included.
     """
     variables = plain_variables()
     texts = [(text, str(Path(folder).absolute())) for text, folder in commands]
@@ -69,13 +69,15 @@ def around(
 
 
 def linked_by(folder: str) -> tuple[str, ...]:
-    """Return the git-ignored folders that a project in a git worktree links into checkouts of its work."""
+    """Return the git-ignored folders of a project in a git worktree that are linked into checkouts of its work."""
     return linkable(Path(folder), ignored_paths(Git(folder)))
 
 
 @lru_cache(maxsize=1024)
 def starts_python(command: str, folder: str) -> bool:
-    """Return True if a command, or a script or makefile that it uses in this folder, may start a Python interpreter."""
+    """Return True if a command may start a Python interpreter, directly or through a script or makefile in this
+    folder.
+    """
     if _SPEAKS.search(command):
         return True
     search = os.environ.get("PATH", os.defpath)
@@ -89,7 +91,7 @@ def starts_python(command: str, folder: str) -> bool:
 
 
 class _Folder(Set[str]):
-    """Set of the paths in a folder, read from disk only on request."""
+    """Set of the paths in a folder. The paths are read from disk only when they are needed."""
 
     def __init__(self, root: str) -> None:
         self._root = root

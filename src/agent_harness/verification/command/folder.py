@@ -1,6 +1,7 @@
-"""Verification of work in a folder outside git: the files that decide about the work are copied first and compared.
+"""Verification of work in a folder that is not in a git repository.
 
-Without git there are no checkouts and no base commit: the command runs in the folder itself.
+The files that affect the verdict are copied before the work begins, and compared afterwards. Without git there are no
+checkouts and no base commit: the command runs in the folder itself.
 """
 
 import base64
@@ -34,24 +35,24 @@ _PASSED_OVER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptFiles:
-    """List of the paths in a folder, with copies of the files that decide about the work."""
+    """List of the paths in a folder, with copies of the files that affect the verdict on the work."""
 
     paths: frozenset[str]
     contents: Mapping[str, bytes]
 
     @property
     def tree(self) -> Tree:
-        """The kept paths and contents as a tree."""
+        """The stored paths and contents as a tree."""
         return Tree(self.paths, self.contents.get)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the kept paths and contents as members of a JSON record."""
+        """Return the stored paths and contents as members of a JSON record."""
         texts = {path: base64.b64encode(content).decode() for path, content in sorted(self.contents.items())}
         return {"paths": sorted(self.paths), "contents": texts}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self | None:
-        """Return the kept files from a record of ``as_record``; ``None`` if the record is invalid."""
+        """Return the stored files from a record that ``as_record`` made; ``None`` if the record is invalid."""
         paths, contents = record.get("paths"), record.get("contents")
         if not isinstance(paths, list) or not isinstance(contents, dict):
             return None
@@ -65,9 +66,10 @@ class KeptFiles:
 def judge_folder(
     root: str | os.PathLike[str], check: CommandCheck, *, kept: KeptFiles | None, stop: Stop | None = None
 ) -> Verdict:
-    """Return the verdict on work in a folder outside git.
+    """Return the verdict on work in a folder that is not in a git repository.
 
-    ``kept`` has the files that decide about the work as of the claim, if known.
+    ``kept`` contains copies of the files that affect the verdict, made when the task was claimed; None if there are
+    none.
     """
     found = check.on_installed
     if kept is not None:
@@ -86,8 +88,9 @@ def judge_folder(
 
 
 def run_in_place(root: str | os.PathLike[str], check: CommandCheck, *, stop: Stop | None = None) -> Verdict:
-    """Run the command in the folder itself and return the verdict, with no other check. Used for work that nobody has
-    claimed.
+    """Run the command in the folder itself and return the verdict. No other check is made.
+
+    This function serves for work on a task that nobody has claimed.
     """
     run = _runner(root, check, stop).run_here()
     message = f"The command {run.over_limit}, and was stopped; its result does not count"
@@ -106,12 +109,14 @@ def _runner(root: str | os.PathLike[str], check: CommandCheck, stop: Stop | None
 
 
 def keep(root: str, command: str) -> KeptFiles:
-    """Return copies of the files in a folder that decide about the work. Call this function before the work begins."""
+    """Return copies of the files in a folder that affect the verdict on the work. Call this function before the work
+    begins.
+    """
     return kept_of(folder_tree(root) or Tree((), lambda _: None), command)
 
 
 def kept_of(tree: Tree, command: str) -> KeptFiles:
-    """Return copies of the files in a tree that decide about a command, up to a total size."""
+    """Return copies of the files in a tree that affect the result of a command, up to a total size."""
     protection = _protection(command, tree)
     contents: dict[str, bytes] = {}
     room = _MOST_BYTES
@@ -124,7 +129,9 @@ def kept_of(tree: Tree, command: str) -> KeptFiles:
 
 
 def findings_since(kept: KeptFiles, command: str, now: Tree, *, may_change: Collection[str]) -> list[Finding]:
-    """Return the findings on files that decide about the work and that differ from their copies made at the claim."""
+    """Return a finding for each file that affects the verdict and differs from the copy made when the task was
+    claimed.
+    """
     protection = _protection(command, kept.tree, may_change)
     changed = (_change(path, kept, protection, now) for path in sorted({*kept.paths, *now.paths}))
     files = tuple(each for each in changed if each)

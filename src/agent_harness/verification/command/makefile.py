@@ -1,7 +1,6 @@
 """Parser for makefiles that runs nothing, and a comparison of two versions of a makefile.
 
-The parser understands rules with recipes, and variables. Any other line of GNU make counts as a line that must not
-change.
+The parser understands rules with recipes, and variables. Any other line of a makefile must not change.
 """
 
 import re
@@ -45,7 +44,7 @@ class Makefile:
 
     @classmethod
     def parse(cls, text: str) -> "Makefile":
-        """Return the makefile parsed from a text. Invalid text raises no error."""
+        """Return the makefile parsed from a string. Invalid makefile syntax raises no error."""
         rules: list[tuple[str, str, list[str]]] = []
         variables: dict[str, str] = {}
         others: list[str] = []
@@ -70,7 +69,8 @@ class Makefile:
         return cls(tuple(read), variables, tuple(others))
 
     def includes(self) -> list[tuple[str, bool]]:
-        """Return the files that the makefile includes, each with True if make continues without the file.
+        """Return the files that the makefile includes. Each is paired with True if make continues when the file is
+        missing.
 
         Variables are expanded if their values are known.
         """
@@ -99,7 +99,7 @@ class Makefile:
         return [rule for rule in self.rules if any(_makes(rule, target) for target in wanted)]
 
     def recipes(self, goals: Collection[str]) -> list[str]:
-        """Return the recipes that may run for these goals as shell texts with variables expanded."""
+        """Return the recipes that may run for these goals as shell code with variables expanded."""
         return ["\n".join(self._expanded(line).lstrip("@-+ ") for line in rule.recipe) for rule in self.reached(goals)]
 
     def _expanded(self, text: str) -> str:
@@ -120,8 +120,8 @@ class Makefile:
 def weakened(before: str, after: str, goals: Collection[str], *, sets_values: bool = False) -> str | None:
     """Return in a few words how a changed makefile weakens the rules for these goals; ``None`` if it does not.
 
-    Other rules may change, lists may grow, and new rules and variables may be added. ``sets_values``: variables used in
-    recipes may be added too, if their values are plain words.
+    Other rules may change, lists may grow, and new rules and variables may be added. ``sets_values``: new variables
+    that recipes use are allowed too, if their values are plain words.
     """
     old, new = Makefile.parse(before), Makefile.parse(after)
     wanted = goals or {DEFAULT_GOAL, *old.first_goal()}
@@ -182,7 +182,7 @@ def _lengthened(before: str, after: str) -> bool:
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Return True if all old words are still present in the old order."""
+    """Return True if all words of the old list are still present, in the same order."""
     rest = iter(after)
     return all(any(word == other for other in rest) for word in before)
 

@@ -1,6 +1,6 @@
-"""Run of a check without the marks by which code can detect the program that has started it.
+"""Run of a check without the marks from which code can tell which program started it.
 
-Examples of marks are variables set by make and npm.
+Variables set by make and npm are examples of such marks.
 """
 
 import os
@@ -33,10 +33,10 @@ exec /bin/sh "$@"
 def unmarked(
     folder: Path, variables: Mapping[str, str], folder_of_check: Path, checks: Mapping[str, bytes], *, marks: bool
 ) -> dict[str, str]:
-    """Return variables that make make, npm, Python and node load harness programs which remove the marks of the caller.
+    """Return variables that make make, npm, Python and node load helper programs, which remove the marks of the caller.
 
-    With ``marks`` these programs are loaded, but remove nothing. ``checks`` are the files of the check. A makefile
-    among them that selects its own shell keeps that shell, and the marks of make.
+    With ``marks`` these helper programs are loaded, but remove nothing. ``checks`` are the files of the check. If one
+    of them is a makefile that selects its own shell, the makefile keeps this shell and the marks of make.
     """
     own = folder / "marks"
     (own / "bin").mkdir(parents=True)
@@ -65,9 +65,7 @@ def unmarked(
 
 
 def is_of_work(case: Case) -> bool:
-    """Return True if the changed code looks for the program that has started it, and no file of the base commit
-    does.
-    """
+    """Return True if the changed code looks for the program that started it, and no file of the base commit does."""
     candidate = tree_at(case.git, case.objects, case.candidate)
     changed = [change.path for change in case.changes.files if not is_test_file(change.path)]
     if not any(_OF_MARK.search(candidate.read(path) or b"") for path in changed):

@@ -1,10 +1,11 @@
-"""Search for the files that a validation command mentions or loads, which the agent's work must not weaken.
+"""Search for the files that a validation command mentions or loads. The agent's work must not weaken these files.
 
-The search reads the tree as of the claim, never the candidate: an agent does not choose which files are protected. A
-script or a test runner decides by its exit status, so it is protected. Two kinds of programs are part of the work and
-are not protected: those whose output the command compares (``python calc.py | grep 3``), and those left running (``node
-server.js &``). Files that ``grep``, ``test`` and similar programs read are not protected either. Scripts that set up an
-environment are protected, but the programs that they start are part of the work.
+The search reads the tree as it was when the task was claimed, never the candidate, so that an agent cannot choose which
+files are protected. A script or test runner whose exit status is the result of the command is protected. Two kinds of
+programs are part of the work and are not protected: those whose output the command compares (``python calc.py | grep
+3``), and those left running (``node server.js &``). Files that ``grep``, ``test`` and similar programs read are not
+protected either. Scripts that set up an environment are protected, but the programs that they start are part of the
+work.
 """
 
 import ast
@@ -109,7 +110,9 @@ _USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALL_WORDS = re.compile(r"""(?<=[^\s{;&|(] )(?:"\$[@*]"|\$[@*])""")  # what a script hands on to a command
 _PATTERN = re.compile(r"[*?\[]")
 _TOOL_FOLDERS = TEST_FOLDERS | {"scripts", "script", "tools", "tool", "ci", ".ci", ".github", "bin", "hack", "checks"}
-"""Folders whose programs, with the modules beside them, judge the work and are not part of the work."""
+"""Folders for tools. Programs in these folders, and modules in the same folder, judge the work and are not part of
+it.
+"""
 _REQUIRED = re.compile(rb"""(?:require\(|import\(|from|import)\s*['"](\.{1,2}/[^'"]+)['"]""")
 _MODULE_ENDS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # make reads the first that is there
@@ -120,7 +123,7 @@ _IS_THERE = frozenset({"-e", "-f", "-r", "-s", "-x"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentFile:
-    """File that does not exist, but that a command would read or run if it were created."""
+    """File that does not exist, and that a command would read or run if the file were created."""
 
     pattern: str
     instead_of: str = ""  # the file whose place it takes
@@ -134,7 +137,7 @@ class AbsentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """Files that decide about a candidate, as paths relative to the project."""
+    """Files that affect the verdict on a candidate, as paths relative to the project."""
 
     scripts: frozenset[str] = frozenset()  # scripts, expected output, settings: no change is free
     makefiles: Mapping[str, frozenset[str]] = field(default_factory=dict)  # path -> goals; empty: the first
@@ -148,17 +151,17 @@ class Named:
 
     @property
     def files(self) -> frozenset[str]:
-        """The paths of the scripts, makefiles and ``package.json`` files that decide about a candidate."""
+        """The paths of the scripts, makefiles and ``package.json`` files that affect the verdict on a candidate."""
         return self.scripts | self.makefiles.keys() | self.packages.keys()
 
     def loads(self, path: str) -> bool:
-        """Return True if the commands mention or load this file, or would if it were created."""
+        """Return True if the commands mention or load this file, or would do so if the file were created."""
         return path in self.files or any(each.matches(path) for each in self.absent)
 
 
 @dataclass(slots=True)
 class _Names:
-    """Files that decide about the work, as far as the search has found them."""
+    """Files that affect the verdict on the work and that the search has found so far."""
 
     tree: Tree
     sets_up: bool = False  # what its scripts start is the work
@@ -181,7 +184,7 @@ class _Names:
 
 
 def named_by(command: str, tree: Tree, *, sets_up: bool = False) -> Named:
-    """Return the files of this tree that ``command`` mentions or loads, including through scripts and makefiles.
+    """Return the files of this tree that ``command`` mentions or loads, directly or through scripts and makefiles.
 
     Scripts of ``package.json`` are followed too. ``sets_up``: the command only sets up the environment and proves
     nothing.
@@ -222,7 +225,7 @@ def joined(all_named: Sequence[Named]) -> Named:
 
 
 def _read(found: _Names, text: str, folder: str) -> None:
-    """Add to ``found`` the files that a shell text mentions when run in this folder of the project."""
+    """Add to ``found`` the files that shell code mentions when it runs in this folder of the project."""
     if len(found.texts) >= _MOST_FILES:
         return
     starts_work = found.sets_up and bool(found.texts)
@@ -231,8 +234,9 @@ def _read(found: _Names, text: str, folder: str) -> None:
 
 
 def _list(found: _Names, commands: Sequence[ShellCommand], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the files that a list of shell commands mentions. ``filtered``: another program evaluates their
-    output.
+    """Add to ``found`` the files that a list of shell commands mentions.
+
+    ``filtered``: another program evaluates the output of these commands.
     """
     waits = any(each.name == "wait" for each in commands)
     folders = [folder]  # one for each open subshell
@@ -276,7 +280,7 @@ def _simple(found: _Names, command: ShellCommand, folder: str, *, filtered: bool
 
 
 def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str]]:
-    """Yield the words of a command with variables and patterns expanded, once for each value of a loop."""
+    """Yield the words of a command, with variables and patterns expanded, once for each value of a loop variable."""
     used = dict.fromkeys(a or b for word in words for a, b in _USED.findall(word))
     names = [name for name in used if found.values.get(name)]
     for values in islice(product(*(found.values[name] for name in names)), _MOST_WAYS):
@@ -286,7 +290,9 @@ def _ways(found: _Names, words: Sequence[str], folder: str) -> Iterator[list[str
 
 
 def _files(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the files that match a shell pattern, relative to the folder; if there are none, the word itself."""
+    """Return the files that match a shell pattern, relative to the folder. If no file matches, return the word
+    itself.
+    """
     if not _PATTERN.search(word) or "/" not in word + folder:
         return [word]
     wanted = _joined(folder, word)
@@ -296,7 +302,7 @@ def _files(found: _Names, word: str, folder: str) -> list[str]:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """Return the words from the program on, without leading variables and wrappers such as ``timeout 60``."""
+    """Return the words of a command without leading variables and wrappers such as ``timeout 60``."""
     rest = list(words)
     while name_of(rest) != "xargs" and (count := unwrapped(rest)):
         rest = rest[count:]
@@ -328,8 +334,9 @@ def _command(found: _Names, words: Sequence[str], folder: str, *, filtered: bool
 
 
 def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the expected output that a comparing program reads. Note the files whose existence a command
-    tests.
+    """Add to ``found`` the expected output that a comparing program reads.
+
+    Also record the files whose existence a command tests.
     """
     if program == "cat":
         _read_in(found, rest, folder)
@@ -341,14 +348,14 @@ def _looked_at(found: _Names, program: str, rest: Sequence[str], folder: str) ->
 
 
 def _read_in(found: _Names, words: Sequence[str], folder: str) -> None:
-    """Add to ``found`` checking programs that another program reads from its input, such as SQL files with
-    assertions.
-    """
+    """Add to ``found`` the checking programs that a command reads as input, such as SQL files with assertions."""
     found.scripts.update(p for p in _paths(found, words, folder) if JUDGE_NAME.search(p) and _IS_PROGRAM.search(p))
 
 
 def _started(found: _Names, words: Sequence[str], folder: str) -> list[list[str]]:
-    """Return the commands that a command starts; for ``find -exec`` and ``xargs``, one for each file found."""
+    """Return the commands that a command starts. For ``find -exec`` and ``xargs``, return one command for each file
+    found.
+    """
     program, *rest = words
     if program not in ("find", "xargs"):
         return [list(words)]
@@ -380,7 +387,7 @@ def _shell(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) 
 
 
 def _handed_on(found: _Names, words: Sequence[str], folder: str, *, filtered: bool) -> None:
-    """Add to ``found`` the tests among the arguments of a script, because the script most likely runs these tests."""
+    """Add to ``found`` the tests among the arguments of a script, which most likely runs these tests."""
     given = {path for word in words if not word.startswith("-") for path in _test_paths(found, word, folder)}
     if not filtered:
         found.tests.update(each for each in given if is_test_file(each) or TEST_FOLDERS & {*each.split("/")})
@@ -395,8 +402,8 @@ def _script(
     shell: bool | None = None,
     handed: Sequence[str] = (),
 ) -> None:
-    """Add to ``found`` a script that is run. If a shell runs the script, search its text too, with its arguments filled
-    in.
+    """Add to ``found`` a script that is run. If a shell runs the script, insert its arguments and search its text
+    too.
     """
     if word.startswith("/"):
         found.outside.add(word)
@@ -440,8 +447,8 @@ def _runs_tests(found: _Names, path: str, content: bytes, folder: str) -> bool:
 
 
 def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
-    """Add to ``found`` the modules that a checking program loads from its folder, and the scripts and expected output
-    that it mentions.
+    """Add to ``found`` what a checking program uses: modules in its folder, and scripts and expected output that it
+    mentions.
     """
     here, _, name = path.rpartition("/")
     if not _TOOL_FOLDERS & {*here.split("/")}:
@@ -466,7 +473,7 @@ def _stands_on(found: _Names, path: str, content: bytes, folder: str) -> None:
 
 
 def _beside(found: _Names, stem: str, ends: Sequence[str], *, within: str = "") -> None:
-    """Add to ``found`` the module of that name, if it exists, and the modules that it loads."""
+    """Add to ``found`` the module of that name, if the module exists, and the modules that it loads."""
     for path in (f"{stem}{end}" for end in ends):
         if path in found.tree.paths and path not in found.scripts and path.startswith(f"{within}/" if within else ""):
             found.scripts.add(path)
@@ -512,7 +519,9 @@ def _module(found: _Names, module: str, rest: Sequence[str], folder: str, *, fil
 
 
 def _runner(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the tests given to a test runner; if none are given, all tests that the runner may find."""
+    """Add to ``found`` the tests given to a test runner. If no tests are given, add all tests that the runner may
+    find.
+    """
     found.python = found.python or program in ("pytest", "py.test", "unittest", "nose2", "nosetests", "tox", "nox")
     given: set[str] = set()
     patterns: list[str] = []
@@ -540,7 +549,7 @@ def _is_below(path: str, places: Collection[str]) -> bool:
 def _test_paths(found: _Names, word: str, folder: str, *, modules: bool = False) -> Iterator[str]:
     """Yield the test path that a word stands for: a file, folder, node id, or dotted name of a module, class or test.
 
-    ``modules``: a name without a dot may be a module too.
+    ``modules``: a name without a dot may also be a module.
     """
     file = word.partition("::")[0].rstrip("/")
     path = _resolved(found, file, folder)
@@ -589,7 +598,7 @@ def _make(found: _Names, rest: Sequence[str], folder: str) -> None:
 
 
 def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files that a makefile and its includes use for these goals."""
+    """Add to ``found`` the files that a makefile and the makefiles that it includes use for these goals."""
     texts = _included(found, path, folder)
     makefile = Makefile.parse("\n".join(texts.values()))
     fresh = {*(goals or [DEFAULT_GOAL, *makefile.first_goal()])} - found.makefiles.get(path, set())
@@ -607,7 +616,7 @@ def _made_by(found: _Names, path: str, goals: Sequence[str], folder: str) -> Non
 
 
 def _included(found: _Names, path: str, folder: str) -> dict[str, str]:
-    """Return the texts of a makefile and of all makefiles that it includes, by path."""
+    """Return the texts of a makefile and of all makefiles that it includes, as a mapping from path to text."""
     texts: dict[str, str] = {}
     queue = [path]
     while queue and len(texts) < _MOST_FILES:
@@ -650,7 +659,7 @@ def _package(found: _Names, program: str, rest: Sequence[str], folder: str) -> N
 
 
 def _behind(program: str, name: str, rest: Sequence[str]) -> list[str]:
-    """Return the arguments that a package manager passes on to a script; npm passes no options before ``--``."""
+    """Return the arguments that a package manager passes to a script; npm passes no options before ``--``."""
     begin = next((at + 1 for at, word in enumerate(rest) if word in (name, *_SHORT_NAMES.get(name, ()))), len(rest))
     end = rest.index("--") if "--" in rest else len(rest)
     own = [
@@ -672,8 +681,8 @@ def package_scripts(content: bytes | None) -> dict[str, str]:
 
 
 def _by_name(found: _Names, program: str, rest: Sequence[str], folder: str) -> None:
-    """Add to ``found`` the files that a program reads by default, except settings files that it shares with other
-    programs.
+    """Add to ``found`` the files that a program reads by default. Settings files that several programs share are
+    omitted.
     """
     given = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in _SETTINGS_FROM]
     names = [*_RUN_BY_NAME.get(program, ()), *(given if program in _RUN_BY_NAME else ())]
@@ -690,8 +699,8 @@ def _paths(found: _Names, words: Sequence[str], folder: str) -> list[str]:
 
 
 def _resolved(found: _Names, word: str, folder: str) -> str | None:
-    """Return the file of the tree to which a word in a folder refers, with symbolic links followed; None if there is
-    none.
+    """Return the file of the tree to which a word in a folder refers, with symbolic links followed; None if no file
+    exists.
     """
     path = _joined(folder, word)
     seen: set[str] = set()
@@ -702,7 +711,9 @@ def _resolved(found: _Names, word: str, folder: str) -> str | None:
 
 
 def _link_of(found: _Names, word: str, folder: str) -> list[str]:
-    """Return the path of the symbolic link to which a word refers, or an empty list."""
+    """Return a list with the path of the symbolic link to which a word refers; an empty list if there is no such
+    link.
+    """
     path = _joined(folder, word)
     return [path] if path in found.tree.links else []
 

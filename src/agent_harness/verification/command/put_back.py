@@ -1,7 +1,7 @@
-"""Further tests of a check of which only the exit status is known, made after the check has noticed changed values.
+"""Further tests of a check whose only known result is the exit status, made after the check has noticed changed values.
 
-First, existing data that the work changed is restored, while the code stays. If the check then fails, the check passes
-only because the work changed the data. Then the tests are run so that code cannot detect the test runner.
+First, existing data that the work changed is restored, while the code of the work stays. If the check then fails, the
+check passes only because the work changed the data. Then the tests are run so that code cannot detect the test runner.
 """
 
 import ast
@@ -34,7 +34,7 @@ _DATA_FOLDERS = frozenset({"data", "expected", "fixtures", "golden", "snapshots"
 _SEARCHES = frozenset({"[", "cat", "egrep", "fgrep", "git", "grep", "head", "ls", "rg", "sed", "tail", "test", "wc"})
 _COMPARES = frozenset({"cmp", "diff"})
 _SET_BY_MANY = frozenset({"locale", "logging", "os", "readline", "sys", "warnings"})
-"""Python modules whose attributes legitimate programs assign."""
+"""Python modules whose attributes legitimate programs assign to."""
 _PATTERN = re.compile(r"[\w./-]*\*[\w./*-]*")
 _TEMPLATES = frozenset({".html", ".xml", ".svg"})
 _GO = re.compile(r"\bgo\s+test\b")
@@ -54,7 +54,7 @@ _NODE = re.compile(r"node\s+--test(?P<files>(?:\s+[\w./-]+\.[cm]?[jt]s)+)")
 def changed_values(case: Case) -> dict[str, bytes]:
     """Return the base version of each data file that the work changed together with code.
 
-    Files that the user allows to change are omitted.
+    Files in which the user allows changes are omitted.
     """
     work = [change for change in case.work if not change.link and not case.guard.has_rule(change.path)]
     data = [change.path for change in work if change.status == "M" and holds_values(change.path)]
@@ -67,7 +67,7 @@ def changed_values(case: Case) -> dict[str, bytes]:
 def _is_compared(case: Case, data: Collection[str]) -> bool:
     """Return True if a program in the check gets changed data and another changed file as arguments.
 
-    A search program such as grep does not count, because grep does not compare its files with each other.
+    A search program such as grep does not count, because grep does not compare its input files with each other.
     """
     changed = {change.path for change in case.changes.files if change.status != "D"}
     return any(
@@ -91,9 +91,10 @@ def _texts(case: Case) -> list[str]:
 
 
 def gone_values(case: Case) -> dict[str, bytes]:
-    """Return the base version of each file that the work deleted and that the check reaches by a pattern or a folder.
+    """Return the base version of each file that the work deleted and that the check reads through a pattern or a
+    folder.
 
-    A deleted file that the check or the item mentions is omitted, because it was deleted on purpose.
+    If the check or the item mentions a deleted file, the file was deleted on purpose and is omitted.
     """
     texts = "\n".join(_texts(case))
     patterns = _PATTERN.findall(texts)
@@ -109,8 +110,8 @@ def gone_values(case: Case) -> dict[str, bytes]:
 
 
 def compared_result(case: Case, command: str) -> None:
-    """Grade the work "checked", not "proven", if the check compares a file that the work added and the check does not
-    write.
+    """Grade the work "checked", not "proven", if the check compares a file that it does not write and that the work
+    added.
     """
     new = {change.path for change in case.work if change.status == "A" and not is_code(change.path)}
     results = sorted({path for program, named in _commands(case) if program in _COMPARES for path in named & new})
@@ -120,8 +121,9 @@ def compared_result(case: Case, command: str) -> None:
 
 
 def rewritten_values(case: Case) -> None:
-    """Grade the work "checked", not "proven", if the check rewrites its own expected values and so agrees with any
-    result.
+    """Grade the work "checked", not "proven", if the check rewrites its own expected values.
+
+    Such a check agrees with any result.
     """
     for path in case.runs["proof"].rewritten:
         is_expected = in_test_folder(path) or bool(EXPECTED.search(path)) or path in case.guard.protection.checks.files
@@ -131,7 +133,7 @@ def rewritten_values(case: Case) -> None:
 
 
 def replaced_parts(case: Case) -> None:
-    """Grade the work "checked", not "proven", if it replaces a function of a Python standard module."""
+    """Grade the work "checked", not "proven", if the work replaces a function of a Python standard module."""
     for change in case.work:
         tree = sources.parse(change.after) if change.path.endswith(".py") else None
         for name in _replaced(tree) if tree else ():
@@ -163,7 +165,7 @@ def holds_values(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Return True if a file is product code, that is neither data nor settings."""
+    """Return True if a file is product code, and neither data nor settings."""
     suffix = posixpath.splitext(path)[1]
     return bool(suffix) and not (holds_values(path) or is_settings(path) or is_runner_config(path))
 
@@ -171,7 +173,7 @@ def is_code(path: str) -> bool:
 def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gone: Collection[str] = ()) -> None:
     """Run the check with the base version of the ``returned`` files, and reject the work if the check fails.
 
-    A check that fails with the base version passes only because the work changed or deleted the data. ``gone``: the
+    If the check fails with the base version, it passes only because the work changed or deleted the data. ``gone``: the
     work deleted these files.
     """
     singles = [{path: content} for path, content in sorted(returned.items())]
@@ -188,7 +190,7 @@ def put_values_back(case: Case, command: str, returned: Mapping[str, bytes], gon
 
 
 def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
-    """Return True if the check fails with these versions of the files. With a test report, only unchanged tests
+    """Return True if the check fails with these versions of the files. If there is a test report, only unchanged tests
     count.
     """
     if not case.runs["proof"].report:
@@ -201,12 +203,14 @@ def _fails_with(case: Case, command: str, files: Mapping[str, bytes]) -> bool:
 
 
 def has_mark(case: Case, command: str) -> bool:
-    """Return True if code could detect the check's test runner, and the check can be run without that sign."""
+    """Return True if code could detect the check's test runner, and the harness can run the check without that
+    runner.
+    """
     return bool(_NODE.fullmatch(command.strip())) or _runs_go(case, command)
 
 
 def without_mark(case: Case, command: str) -> None:
-    """Run the tests so that code cannot detect the test runner, and reject work that then fails."""
+    """Run the tests so that code cannot detect the test runner, and reject the work if the tests then fail."""
     if found := _NODE.fullmatch(command.strip()):
         plain = " && ".join(f"node {shlex.quote(file)}" for file in found["files"].split())
         run = _run(case, plain, {})
@@ -227,10 +231,9 @@ def _runs_go(case: Case, command: str) -> bool:
 
 
 def _without_mark_of_go(case: Case, command: str) -> None:
-    """Run Go tests under the name of an ordinary program, and require a passed test for each package reported as
-    ``ok``.
+    """Run Go tests under the name of an ordinary program. Require a passed test for each package reported as ``ok``.
 
-    ``go test`` prints ``ok`` whenever the test program exits with 0, even before its first test.
+    ``go test`` prints ``ok`` whenever the test program exits with 0, even if the program exits before its first test.
     """
     run = _run(case, f"{_GO_ALONE}{command}", {})
     if run.exit_code is None or not run.ended or "flag provided but not defined" in run.output:
@@ -263,7 +266,7 @@ def packages_without_tests(output: str) -> list[str]:
 
 
 def _run(case: Case, command: str, files: Mapping[str, bytes]) -> Run:
-    """Run the command once with these file contents, including files that the candidate deleted."""
+    """Run the command once with these file contents. They may include files that the candidate deleted."""
     there = {path: content for path, content in files.items() if path in case.changes.after}
     gone = [path for path in files if path not in there]
     overlays = (*([Edits(there)] if there else []), *([Overlay(case.base, gone)] if gone else []))

@@ -1,4 +1,5 @@
-"""Runner for any validation command, in a separate checkout, with a test recorder if the command may start pytest.
+"""Runner for any validation command, in a separate checkout. If the command may start pytest, a recorder records the
+tests.
 
 Each pytest process that the command starts loads the run recorder of ``runner``, if possible. Exit status 0 is accepted
 only if the recorded runs are complete. A test that is skipped while it runs proves nothing, unless the user's own tests
@@ -108,7 +109,7 @@ class CommandCheck:
 
     @property
     def on_installed(self) -> list[Finding]:
-        """Findings on changes of installed packages and programs."""
+        """Findings on changes to installed packages and programs."""
         return [
             replace(each, message=f"{each.message.rstrip('.')}; {ALLOWED_BY}") if each.severity == CRITICAL else each
             for each in self.installed.findings
@@ -167,7 +168,7 @@ class CommandRunner(Runner):
         return self.run_here(terms.seconds) if self.in_place else super().prove(commit, command, terms)
 
     def run_here(self, seconds: float | None = None) -> Run:
-        """Run the command in the project folder itself instead of a checkout."""
+        """Run the command in the project folder itself, not in a checkout."""
         root = Path(self.git.root)
         with TemporaryFolder() as compiled:
             # compiled files that lay in the folder would be part of the next commit
@@ -180,10 +181,10 @@ class CommandRunner(Runner):
     def start(self, checkout: Checkout, command: str, terms: RunAsked) -> Run:
         """Run the command in a checkout, with the run recorder if the command may run pytest.
 
-        The command may ignore failing tests if it did so on the base commit too. A command that fails before any pytest
-        process has read the recorder's options is run again without the options, because they may be the cause. A
-        command that passes without any recorded pytest is judged by its exit status, unless pytest is recorded on the
-        base commit.
+        The command may ignore failing tests if it already did so on the base commit. If the command fails before any
+        pytest process has read the recorder's options, the options may be the cause: the command is run again without
+        them. If the command passes without any recorded pytest, its exit status decides, unless pytest is recorded on
+        the base commit.
         """
         parsed = parse(command)
         if terms.plain or not self._may_run_pytest(parsed):
@@ -232,9 +233,10 @@ class CommandRunner(Runner):
     ) -> Run:
         """Run the command as a user would, with the checkout mounted at the path of the project if possible.
 
-        ``at_home``: the user's home folder is readable. The network is a separate one that looks like the machine's but
-        leads nowhere. With ``marks`` False, code cannot detect the program that started it. With ``marks`` True, the
-        helper programs run, but hide nothing. With ``marks`` None, no helper programs are used.
+        ``at_home``: the user's home folder is readable. The command gets a separate network that looks like the
+        machine's network but has no connection. With ``marks`` False, code cannot detect the program that started it.
+        With ``marks`` True, the helper programs run, but hide nothing. With ``marks`` None, no helper programs are
+        used.
         """
         texts = [command.encode(), *(checks or {}).values()]
         names_project = any(os.fsencode(self.git.root) in text for text in texts)  # and what is in no commit there
@@ -262,11 +264,10 @@ class CommandRunner(Runner):
         return run_of(command, checkout, done, (None, None), checkout.cwd)
 
     def _laid_over_project(self, checkout: Checkout) -> dict[str, tuple[str, str]]:
-        """Return the mounts that put the checkout and its linked dependencies at the project's paths; empty if not
-        possible.
+        """Return the mounts that put the checkout and its linked dependencies at the project's paths.
 
-        Dependencies are links to the project, which the mounted checkout hides. Each link is therefore replaced by a
-        mount point.
+        The result is empty if such mounts are not possible. Dependencies are links to the project, which the mounted
+        checkout hides. Each link is therefore replaced by a mount point.
         """
         top, root = os.path.realpath(self.git.top()), Path(self.git.root)
         used = [checkout.private, Path.home(), Path(tempfile.gettempdir())]
@@ -318,7 +319,7 @@ class CommandRunner(Runner):
 
     @property
     def _known_before(self) -> Run:
-        """The recorded run of the command on the base commit, made once at first use."""
+        """The recorded run of the command on the base commit. The run is made when this property is first used."""
         if self._before is None:
             terms = RunAsked(seconds=self.check.timeout_seconds, keep_going=True)
             with self.place(self._base) as checkout:
@@ -340,8 +341,8 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None and (run.report is None or bool(run.report.passing))
 
     def on_failure(self, run: Run) -> Told | None:
-        """Return the finding for a run that exited with 0 but is not accepted, or that passes only in the project
-        folder.
+        """Return the finding for a run that is not accepted although it exited with 0, or that passes only in the
+        project folder.
 
         Return None for any other failure.
         """
@@ -367,7 +368,7 @@ class CommandRunner(Runner):
         return Told("passes_only_in_place", message, {"missing": missing[:50]})
 
     def on_pass(self, run: Run) -> Told | None:
-        """Return the finding on tests that were skipped while they ran, unless the tests of the base commit mention
+        """Return a finding if tests were skipped while they ran, unless the tests of the base commit mention
         skipping.
         """
         report = run.report
@@ -390,7 +391,7 @@ class CommandRunner(Runner):
         return run.exit_code == 0 and run.problem is None  # without a test it says nothing
 
     def files_of(self, nodes: Collection[str]) -> set[str]:
-        """Return the files of the tests with these node ids, which may be relative to another folder than the
+        """Return the files of the tests with these node ids, which may be relative to a folder other than the
         project's.
         """
         files = {file_of(node) for node in nodes}
@@ -405,8 +406,8 @@ class CommandRunner(Runner):
 
     @property
     def _folder_differs(self) -> bool:
-        """True if the command may find something in the project folder that a checkout of the same files does not
-        have.
+        """True if the project folder may contain something that the command can find and that a checkout does not
+        contain.
         """
         texts = " ".join(self._named.texts)
         speaks_of_it = str(self.git.root) in texts or "git" in texts or bool(self._named.outside)
@@ -445,7 +446,7 @@ class CommandRunner(Runner):
         return variables
 
     def plain_variables(self, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables, with paths in the project folder replaced by paths in the checkout."""
+        """Return the environment variables. Paths in the project folder are replaced by paths in the checkout."""
         root, variables = Path(self.git.root), process.scrubbed_environment()
         search = variables.get("PATH", os.defpath)
         if imports := search_path(import_folders(self._mapped, checkout), Command(text=""), variables, root, checkout):
@@ -459,7 +460,7 @@ class CommandRunner(Runner):
 
     @property
     def _mapped(self) -> Mapped:
-        """The project's import folders in the environments that a command may use."""
+        """The folders of the project that are import folders in the environments that a command may use."""
         search = process.scrubbed_environment().get("PATH", os.defpath)
         return mapped_in(Path(self.git.root), self._linked(), search)
 
@@ -483,7 +484,7 @@ def _ran_nothing(command: str, output: str) -> str | None:
 
 
 def needs_what_came(runner: Runner) -> Told:
-    """Return the finding for a command that passes only with plugins or dependencies that were installed with the
+    """Return the finding for a command that passes only with plugins or dependencies that were installed during the
     work.
     """
     names, paths = runner.blocked

@@ -1,4 +1,4 @@
-"""Replacement of the usual shell expressions for a script's own folder by the path of the folder."""
+"""Replacement of the usual shell expressions for a script's own folder by the folder's path."""
 
 import posixpath
 import re
@@ -16,10 +16,10 @@ _ENTERED = re.compile(
 
 
 def placed(text: str, *, folder: str, script: str) -> str:
-    """Return the text of a shell script with the usual expressions for its own folder replaced by a path.
+    """Return the text of a shell script in which a path replaces the usual expressions for the script's own folder.
 
-    ``script`` is the path of the script, ``folder`` the folder in which the script is started; the project is the root
-    of these paths.
+    ``script`` is the path of the script, ``folder`` the folder in which the script is started; both are relative to the
+    project.
     """
     here = posixpath.relpath(posixpath.dirname(script) or ".", folder or ".")
     text = _OWN_FOLDER.sub(here, text)

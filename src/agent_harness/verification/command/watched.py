@@ -1,6 +1,6 @@
 """Evaluation of a run whose command may have started pytest.
 
-A command may treat pytest results as it likes: if no pytest process loaded the recorder, the exit status counts.
+A command may treat pytest results as it likes. If no pytest process loaded the recorder, only the exit status counts.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from agent_harness.verification.verdict import Run
 
 
 def judged(command: Command, watched: Watched, plain: Run) -> Run:
-    """Return the ``plain`` run with the parts of its test report that can be trusted.
+    """Return the ``plain`` run, extended by the trusted parts of its test report.
 
     If the command does more than run pytest, the command may ignore failing tests and incomplete reports.
     """

@@ -1,1 +1,3 @@
-"""Search for the literals that a check expects, by programming language, and edits that change their values."""
+"""Search for the literals that a check expects, in several programming languages, and edits that change these
+literals.
+"""

@@ -1,8 +1,8 @@
 """Edits that give a literal another value without changing the text around the literal.
 
-An edit changes letters and digits inside the literal, so the program still parses and compiles. The change is not at
-the end, so that a pattern for the beginning of a text notices the change. A short value becomes longer, because most
-outputs contain any single letter or digit by chance.
+An edit changes letters and digits inside the literal, so the program still parses and compiles. The edit does not
+change the end of the literal: a pattern that matches only the beginning of a text then notices the change too. A short
+value becomes longer, because most outputs contain any single letter or digit by chance.
 """
 
 import re
@@ -29,7 +29,7 @@ _LIKE_ZERO = re.compile(r"[0_]*")
 
 
 class Edit(NamedTuple):
-    """Edit of a text: the start and end of a part, and its replacement."""
+    """Edit of a text: the start and end of the part to replace, and the replacement."""
 
     start: int
     end: int
@@ -40,7 +40,8 @@ Edited = tuple[str, Collection[Edit]]  # a text, and what is changed in it
 
 
 def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
-    """Return the edit that changes the inside of a text literal; no edit if the text is an expansion such as ``$NAME``.
+    """Return the edit that changes the inside of a string literal; no edit if the string is an expansion such as
+    ``$NAME``.
 
     The literal may become longer only if ``grows`` is set.
     """
@@ -53,7 +54,7 @@ def other_text(inside: str, at: int, *, grows: bool = True) -> list[Edit]:
 
 
 def other_pattern(inside: str, at: int) -> list[Edit]:
-    """Return the edits that make every branch of a regular expression match something else."""
+    """Return the edits after which each branch of a regular expression matches something else."""
     places = _of_values(inside, [found.start() for found in _IN_PATTERN.finditer(inside) if found["plain"]])
     known, behind_keys = {*places}, {key.end() for key in _KEY.finditer(inside)}
     found: list[Edit] = []
@@ -65,13 +66,16 @@ def other_pattern(inside: str, at: int) -> list[Edit]:
 
 
 def _of_values(inside: str, places: Sequence[int]) -> list[int]:
-    """Return the positions that are not part of a key. A changed key would never be found, whatever its value."""
+    """Return the positions that are not part of a key.
+
+    If a key were changed, the check would never find the key, whatever its value.
+    """
     of_keys = {at for key in _KEY.finditer(inside) for at in range(*key.span())}
     return [place for place in places if place not in of_keys]
 
 
 def searched_number(written: str, at: int) -> list[Edit]:
-    """Return the edit that makes an integer too unlikely to be found among other numbers."""
+    """Return the edit that makes an integer so long that it hardly occurs among other numbers by chance."""
     return [Edit(at, at + len(written), written + _UNLIKELY[True])] if written.isdigit() else other_number(written, at)
 
 
@@ -92,7 +96,7 @@ def other_number(written: str, at: int) -> list[Edit]:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with the edits applied. Of overlapping edits, the first one is applied."""
+    """Return the text with the edits applied. If edits overlap, only the first of them is applied."""
     parts, at = list[str](), 0
     for start, end, instead in sorted(set(edits)):
         if start >= at:
@@ -102,7 +106,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
-    """Return edits of a value as edits of the text that contains the value; ``offsets`` are the positions of its
+    """Convert edits of a value to edits of the text that contains the value; ``offsets`` are the positions of its
     letters.
     """
     return [
@@ -113,7 +117,9 @@ def moved(edits: Iterable[Edit], offsets: Sequence[int]) -> list[Edit]:
 
 
 def _growth(plain: str) -> str:
-    """Return characters that make a short value unlikely to occur by chance; empty if the value is long enough."""
+    """Return characters that make a short value unlikely to occur by chance; empty if the value is already long
+    enough.
+    """
     is_number = plain.isdigit()
     return _UNLIKELY[is_number] if len(plain) < (_SHORT_DIGITS if is_number else _SHORT) else ""
 

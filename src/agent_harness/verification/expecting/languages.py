@@ -1,4 +1,4 @@
-"""Syntax of text literals, numbers and comments in several programming languages, and a tokenizer."""
+"""Syntax of string literals, numbers and comments in several programming languages, and a tokenizer."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ TEXT, NUMBER, NAME, SIGN, END = "text", "number", "name", "sign", "end"
 
 
 class Token(NamedTuple):
-    """Token of a program. Comments and regular expressions are not tokens."""
+    """Token of a program. Comments and regular expressions are not treated as tokens."""
 
     kind: str
     text: str  # of a text literal, its inside
@@ -19,7 +19,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """Syntax of a programming language for text literals, numbers and comments."""
+    """Syntax of string literals, numbers and comments in a programming language."""
 
     comment: str = r"//[^\n]*|/\*(?s:.)*?(?:\*/|\Z)"
     texts: str = r'"(?:[^"\\\n]|\\.)*+"?'
@@ -105,7 +105,7 @@ def _token(match: re.Match[str]) -> Token | None:
 
 
 def tokens(text: str, language: str) -> Iterator[Token]:
-    """Yield the tokens of a program text. Invalid text raises no error."""
+    """Yield the tokens of a program text. Invalid syntax raises no error."""
     for match in _pattern(language).finditer(text):
         token = _token(match)
         if token is not None:

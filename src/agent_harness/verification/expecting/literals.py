@@ -1,4 +1,4 @@
-"""Search for expected values in program text: the literals that a check compares with, in any supported language.
+"""Search for expected values in program text: literals with which a check compares results, in any supported language.
 
 Code that the rules do not recognize is left unchanged.
 """
@@ -63,8 +63,8 @@ def expected(text: str, language: str) -> list[Edit]:
 
 
 def _compared(program: ParsedProgram, at: int, places: set[int], names: set[str]) -> None:
-    """Add to ``places`` the literals on either side of a comparison, or to ``names`` the plain names if there is no
-    literal.
+    """Add to ``places`` the literals on either side of a comparison. If there is no literal, add plain names to
+    ``names``.
     """
     word = program.tokens[at].text
     equal = word in program.language.equal
@@ -116,7 +116,7 @@ def _operand(program: ParsedProgram, at: int, step: int) -> list[int]:
 
 
 def _alone(program: ParsedProgram, at: int, step: int) -> str:
-    """Return the name that is one whole side of a comparison; for ``row.want``, the last part."""
+    """Return the name that forms one whole side of a comparison. For ``row.want``, return the last part."""
     here = at + step
     if step > 0:
         while program.word(here + 1) in (".", "->", "::") and program.word(here):
@@ -134,7 +134,9 @@ def _is_name(program: ParsedProgram, at: int) -> bool:
 
 
 def _text_call(program: ParsedProgram, at: int) -> int:
-    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends here; otherwise -1."""
+    """Return the position of the function name if a call such as ``strcmp(a, b)`` ends at this position; otherwise
+    -1.
+    """
     opened = program.pair.get(at, -1) if program.word(at) == ")" else -1
     return opened - 1 if opened > 0 and program.word(opened - 1) in _TEXT_COMPARING else -1
 
@@ -165,7 +167,7 @@ def _called(program: ParsedProgram, at: int, places: set[int], names: set[str]) 
 
 
 def _head(program: ParsedProgram, at: int) -> int:
-    """Return the position at which the expression begins whose last method call is at ``at``."""
+    """Return the start position of the expression whose last method call is at ``at``."""
     for _ in range(_LONGEST_HEAD):
         if program.word(at - 1) not in (".", "->", "::"):
             break
@@ -185,7 +187,9 @@ def _is_assertion(program: ParsedProgram, at: int) -> bool:
 
 
 def _refused(program: ParsedProgram, at: int) -> bool:
-    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if the name is being defined here."""
+    """Return True if the assertion is negated, as in ``.not.toBe(3)``, or if the name is being defined at this
+    position.
+    """
     here = at
     while here > at - 8 and program.word(here - 1) in (".", "->", "::") and program.tokens[here - 2].kind == NAME:
         here -= 2
@@ -195,8 +199,9 @@ def _refused(program: ParsedProgram, at: int) -> bool:
 
 
 def _which(program: ParsedProgram, at: int, bracket: bool) -> range:
-    """Return which arguments an assertion compares: after ``t`` the second and third, for a method of the answer the
-    first.
+    """Return the positions of the arguments that an assertion compares, usually the first two.
+
+    If the first argument is ``t``, the second and third are compared. A method of the answer compares only the first.
     """
     first = program.word(at + 2 if bracket else at + 1)
     name = program.tokens[at].text
@@ -231,13 +236,15 @@ def _arguments_of(program: ParsedProgram, at: int, which: range, names: set[str]
 
 
 def _table(program: ParsedProgram, group: Sequence[int]) -> str:
-    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, otherwise an empty text."""
+    """Return ``cases`` if the whole argument is a subscript such as ``cases[n]``, otherwise an empty string."""
     whole = len(group) > 2 and program.word(group[1]) == "[" and program.pair.get(group[1]) == group[-1]
     return program.word(group[0]) if whole and _is_name(program, group[0]) else ""
 
 
 def _split(program: ParsedProgram, at: int) -> list[list[int]]:
-    """Return the tokens of each argument after an opening bracket, or after a name up to the end of the statement."""
+    """Return the tokens of each argument. Arguments follow an opening bracket, or a name up to the end of the
+    statement.
+    """
     bracket = program.word(at) in OPEN
     end = min(program.pair.get(at, at) if bracket else len(program.tokens), at + _LONGEST_ROW)
     groups: list[list[int]] = [[]]
@@ -275,7 +282,7 @@ def _plain(program: ParsedProgram, group: Sequence[int]) -> list[int]:
 
 
 def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]:
-    """Return the text literal of ``"text".to_string()`` or ``String::from("text")``."""
+    """Return the string literal of ``"text".to_string()`` or ``String::from("text")``."""
     if len(rest) == 5 and program.literal(rest[0]) and program.word(rest[1]) == ".":
         return [rest[0]]
     if len(rest) > 3 and program.word(rest[1]) == "::" and opened == rest[-3] and program.literal(rest[-2]):
@@ -284,7 +291,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the literals between brackets, without keys and arguments of calls."""
+    """Return the literals between brackets. Keys and arguments of calls are omitted."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:
@@ -330,7 +337,7 @@ def _given(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _of_collection(program: ParsedProgram, at: int) -> list[int]:
-    """Return the values of a literal collection that a loop iterates over; of a map, only the values after the keys."""
+    """Return the values of a literal collection that a loop iterates over. For a map, the keys are omitted."""
     for here in range(at, min(at + _LONGEST_HEAD, len(program.tokens))):
         if program.word(here) == "{" and program.word(here - 1) not in ("struct", "interface"):
             return _inside(program, here)
@@ -340,8 +347,9 @@ def _of_collection(program: ParsedProgram, at: int) -> list[int]:
 
 
 def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
-    """Yield the expected literals in tables whose column names are given once, and in calls with such parameter
-    names.
+    """Yield the expected literals in two kinds of rows: table rows below a list of column names, and calls.
+
+    In calls, the names of the function's parameters serve as the column names.
     """
     heads: dict[int, set[int]] = {}
     functions: dict[str, set[int]] = {}
@@ -361,7 +369,7 @@ def _in_rows(program: ParsedProgram, names: set[str]) -> Iterator[int]:
 
 
 def _selected(program: ParsedProgram, at: int, wanted: Collection[int]) -> Iterator[int]:
-    """Yield the literals that SQL inserts into the compared columns of a table."""
+    """Yield the literals that SQL code inserts into the compared columns of a table."""
     for i, group in enumerate(_split(program, at)):
         end = next((place for place, each in enumerate(group) if program.word(each).upper() == "FROM"), len(group))
         if i in wanted:
@@ -384,7 +392,9 @@ def _cells(
 
 
 def _defined(program: ParsedProgram, at: int) -> str:
-    """Return the name of the function with these parameters; in Perl, the subroutine that unpacks these arguments."""
+    """Return the name of the function that has these parameters; in Perl, the subroutine that unpacks these
+    arguments.
+    """
     if program.word(at - 1) == "my":
         opened = program.parent[at]
         return program.word(opened - 1) if opened > 1 and program.word(opened - 2) == "sub" else ""

@@ -1,4 +1,4 @@
-"""Search for expected values in a makefile: in its recipes, and in variables named as expected values."""
+"""Search for expected values in a makefile: in its recipes, and in variables whose names mark expected values."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _RECIPE = re.compile(r"^\t[@+ \t-]*(?P<text>(?:[^\\\n]|\\[\s\S])*+)", re.MULTILI
 
 
 def is_makefile(path: str) -> bool:
-    """Return True if make reads a file of this name."""
+    """Return True if make reads a file with this name."""
     return bool(_NAMES.fullmatch(path.rpartition("/")[2]))
 
 

@@ -20,7 +20,7 @@ _DEFINED = r"\b(?:def|class|fn|mod|func|function)\s+(?:\([^)\n]*\)\s*)?{name}\b|
 
 
 def in_part(command: str, code: Mapping[str, Edited]) -> dict[str, Edited]:
-    """Return the edits in the tests that the command selects; all edits if it selects none, or none is found."""
+    """Return the edits in the tests that the command selects. If no selected test is found, return all edits."""
     names = list(_names(command))
     if not names:
         return dict(code)
@@ -66,12 +66,12 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _holding(part: str) -> str:
-    """Return a regular expression for all names that contain this part."""
+    """Return a regular expression that matches all names with this part."""
     return rf"\w*{re.escape(part)}\w*"
 
 
 def _blocks(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each test with this name, found by the indentation of lines."""
+    """Yield the start and end of each test with this name. The end is found by the indentation of lines."""
     for found in re.finditer(rf"(?m)^([ \t]*)[^\n]*?(?:{_DEFINED.format(name=name)})[^\n]*", text):
         close = re.compile(rf"(?m)^[ \t]{{0,{len(found[1])}}}\S").search(text, found.end())
         yield found.start(), close.start() if close else len(text)

@@ -1,7 +1,7 @@
-"""Token form of a program, and the decision which comparisons must be true for a check to pass.
+"""Token form of a program, and rules that tell which comparisons must be true for a check to pass.
 
-A positive comparison must be true, unless it leads to a failure. A negative comparison must be false if it leads to a
-failure, as in ``if got != 5 { t.Fatal() }``.
+A positive comparison must be true, unless it leads to a failure. A comparison for inequality must be false if it leads
+to a failure, as in ``if got != 5 { t.Fatal() }``.
 """
 
 import re
@@ -45,7 +45,7 @@ _NEAR = 40  # tokens after a condition in which a failure is looked for
 
 @dataclass(slots=True)
 class ParsedProgram:
-    """Tokens of a program, with the bracket and the statement that contain each token."""
+    """Tokens of a program, each with the bracket and the statement that contain the token."""
 
     language: Language
     tokens: Sequence[Token]
@@ -55,7 +55,7 @@ class ParsedProgram:
 
     @classmethod
     def read(cls, text: str, language: str) -> "ParsedProgram":
-        """Return the parsed program of a text. Invalid text raises no error."""
+        """Parse the text of a program. Invalid syntax raises no error."""
         program = cls(LANGUAGES[language], list(tokens(text, language)))
         program._enclose()
         return program
@@ -81,13 +81,14 @@ class ParsedProgram:
                 begin = at + 1
 
     def _goes_on(self, begin: int) -> bool:
-        """Return True if an ``if`` without parentheses begins here, as in Go, so that a semicolon does not end the
-        statement.
+        """Return True if an ``if`` without parentheses, as in Go, begins at this position.
+
+        A semicolon in its condition does not end the statement.
         """
         return self.word(begin) == "if" and self.word(begin + 1) != "("
 
     def word(self, at: int) -> str:
-        """Return the name or sign at a position; empty for a literal and beyond the end of the program."""
+        """Return the name or operator at a position; empty for a literal and beyond the end of the program."""
         if 0 <= at < len(self.tokens) and self.tokens[at].kind in (NAME, SIGN):
             return self.tokens[at].text
         return ""
@@ -114,7 +115,7 @@ class ParsedProgram:
     def holds(self, at: int, *, equal: bool) -> bool:
         """Return True if the comparison at a position must keep its result for the check to pass.
 
-        ``equal`` tells if the comparison tests for equality.
+        ``equal`` is True if the comparison tests for equality.
         """
         here, outer = at, self.parent[at]
         for _ in range(_DEEPEST):
@@ -134,8 +135,8 @@ class ParsedProgram:
         return self._in_statement(here, equal)
 
     def _in_call(self, here: int, outer: int, before: str, equal: bool) -> bool | None:
-        """Return True if a comparison in these brackets must keep its result; ``None`` if the brackets only group
-        it.
+        """Return True if a comparison in these brackets must keep its result; ``None`` if the brackets only group the
+        comparison.
         """
         if before in _CONDITIONS:
             return self._decided(equal, before, *self._bodies(self.pair.get(outer, len(self.tokens)) + 1))
@@ -167,7 +168,10 @@ class ParsedProgram:
         return end
 
     def _chained(self, after: int) -> bool | None:
-        """Return True for ``x and die`` (a true comparison fails the check), False for ``x or die``, otherwise None."""
+        """Return True for a chain such as ``x and die``, False for ``x or die``, otherwise None.
+
+        In the first chain, the check fails if the comparison is true.
+        """
         at = after
         while at < len(self.tokens) and at - after < _NEAR:
             word = self.word(at)
@@ -201,11 +205,13 @@ class ParsedProgram:
         return self._decided(equal, self.word(first), *bodies)
 
     def _next(self, at: int, *words: str) -> int:
-        """Return the next position of one of these words; the start position if none of the words is near."""
+        """Return the next position of one of these words. If none of the words is near, return the start position."""
         return next((i for i in range(at, min(at + _NEAR, len(self.tokens))) if self.word(i) in words), at)
 
     def _after_condition(self, at: int) -> int:
-        """Return the position of the opening brace after a condition on the same line; -1 if there is none."""
+        """Return the position of the opening brace that follows a condition on the same line; -1 if there is no such
+        brace.
+        """
         for here in range(at, min(at + _NEAR, len(self.tokens))):
             if self.parent[here] == self.parent[at]:
                 if self.word(here) == "{":
@@ -215,7 +221,9 @@ class ParsedProgram:
         return -1
 
     def _bodies(self, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return two token ranges: the code that runs if a condition is true, and the code that runs if it is false."""
+        """Return two token ranges: the code that runs if a condition is true, and the code that runs if the condition
+        is false.
+        """
         first = self._body(at)
         then = first[1] + (self.word(first[1]) in ("}", ";"))
         while then < len(self.tokens) and self.tokens[then].kind == END:
@@ -242,7 +250,10 @@ class ParsedProgram:
         return not equal if failing else equal
 
     def _leaving(self, after: int, equal: bool) -> bool:
-        """Return True if a comparison used as the exit status must keep its result, as in ``exit(x == 3 ? 0 : 1)``."""
+        """Return True if a comparison must keep its result because it determines the exit status.
+
+        An example is ``exit(x == 3 ? 0 : 1)``.
+        """
         if self.word(after) == "?":
             first = self.tokens[after + 1].text if after + 1 < len(self.tokens) else ""
             return equal if first in ("0", "EXIT_SUCCESS") else not equal

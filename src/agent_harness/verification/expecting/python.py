@@ -1,4 +1,4 @@
-"""Search for expected values in Python code by its syntax tree: test files, checking scripts, one-line programs."""
+"""Search for expected values in the syntax tree of Python code: test files, checking scripts and one-line programs."""
 
 import ast
 import re
@@ -34,8 +34,9 @@ def expected_in_python(text: str) -> list[Edit]:
 
 
 def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
-    """Yield the literals that a module expects, inside and outside functions, each with True for a regular
-    expression.
+    """Yield the literals that a module expects, inside and outside functions.
+
+    Each literal is paired with True if it is a regular expression.
     """
     module = mutants.assigned(tree.body)
     functions = [(owner, each) for owner, each in _functions(tree)]
@@ -64,7 +65,9 @@ def _values(tree: ast.Module) -> Iterator[tuple[_Value, bool]]:
 
 
 def _gathered(node: ast.expr, module: Mapping[str, ast.expr]) -> Iterator[_Value]:
-    """Yield the expected values of a comprehension that collects differences: ``[n for n in T if f(n) != T[n]]``."""
+    """Yield the expected values of a comprehension that collects differences, such as ``[n for n in T if f(n) !=
+    T[n]]``.
+    """
     assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)
     tests = [test for each in node.generators for test in each.ifs]
     tests += [node.elt] if isinstance(node, ast.GeneratorExp) else []
@@ -84,7 +87,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, ast.Func
 
 
 def _script(tree: ast.Module) -> ast.FunctionDef:
-    """Return the top-level statements of a module as a function."""
+    """Return a function whose statements are the top-level statements of a module."""
     return _as_function(
         [each for each in tree.body if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     )
@@ -96,8 +99,8 @@ def _as_function(body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 def _denied(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield nodes inside conditions, negations and failing exits: their comparisons need not be true for a check to
-    pass.
+    """Yield the nodes inside conditions, negations and failing exits. Comparisons in them need not be true for a check
+    to pass.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.comprehension):
@@ -113,7 +116,7 @@ def _denied(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
-    """Yield the literal side of a comparison with this operator."""
+    """Yield the literal side of each comparison with this operator."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], operator):
         return
     left, right = node.left, node.comparators[0]
@@ -126,8 +129,9 @@ def _compared(node: ast.expr, operator: type[ast.cmpop]) -> Iterator[_Value]:
 
 
 def _statuses(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of zeros that are compared with an exit status or a failure count, not with a result of the
-    work.
+    """Yield the object ids of zeros that are compared with an exit status or a failure count.
+
+    Such zeros are not compared with a result of the work.
     """
     for node in ast.walk(tree):
         sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
@@ -137,7 +141,7 @@ def _statuses(tree: ast.Module) -> Iterator[int]:
 
 
 def _searched(tree: ast.Module) -> Iterator[int]:
-    """Yield the object ids of the syntax nodes whose values are searched for in a container or text."""
+    """Yield the object ids of the syntax nodes whose values are searched for in a container or string."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield id(node.left)
@@ -146,7 +150,9 @@ def _searched(tree: ast.Module) -> Iterator[int]:
 
 
 class _Lines:
-    """Text with the offsets of its lines, because columns of a syntax tree count bytes."""
+    """Source text with the offsets of its lines. The offsets are needed because columns of a syntax tree count
+    bytes.
+    """
 
     def __init__(self, text: str) -> None:
         self.lines = text.encode("utf-8", "surrogateescape").splitlines(keepends=True)

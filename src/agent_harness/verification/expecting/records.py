@@ -1,4 +1,4 @@
-"""Edits that change the values in data that a check compares with: expected output, tables, records.
+"""Edits that change the values in data with which a check compares results: expected output, tables, records.
 
 Keys, headers and first columns stay unchanged, so that a lookup still succeeds but returns another value.
 """
@@ -73,12 +73,12 @@ _SETTINGS = re.compile(
 
 
 def is_settings(path: str) -> bool:
-    """Return True if a file configures tools, or is documentation."""
+    """Return True if a file contains settings of tools, or is documentation."""
     return bool(_SETTINGS.fullmatch(path))
 
 
 def is_record(path: str) -> bool:
-    """Return True if a file with this name contains data and no program."""
+    """Return True if a file with this name contains data and not a program."""
     return posixpath.splitext(path)[1].lower() in SUFFIXES
 
 
@@ -135,7 +135,7 @@ def _of_line(line: str, at: int) -> Iterator[Edit]:
 
 
 def _value(text: str, at: int) -> Iterator[Edit]:
-    """Yield the edits of one data value: the edit of a number, or of each word of a text."""
+    """Yield the edits of one data value: the edit of a number, or the edits of all words of a text."""
     for word in _WORD.finditer(text):
         number = _NUMBER.fullmatch(word[0])
         if number:

@@ -1,7 +1,7 @@
-"""Search for expected values in shell text: operands of tests, grep patterns, input of diff, one-line programs.
+"""Search for expected values in shell code: operands of tests, grep patterns, input of diff, one-line programs.
 
-The parser records the position of each letter of a word, so that an edit of a value becomes an edit of the text.
-Options of commands stay unchanged.
+The parser records the position of each letter of a word, so that an edit of a value can be converted to an edit of the
+code. Options of commands stay unchanged.
 """
 
 import re
@@ -50,7 +50,7 @@ _VARIABLE = re.compile(r"\"?\$\{?(\w+)\}?\"?")
 
 
 def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
-    """Return the edits that change the expected values in shell text."""
+    """Return the edits that change the expected values in shell code."""
     if depth > _MOST_DEPTH:
         return []
     script = _Script(read(text).commands, _functions(text), depth)
@@ -59,7 +59,7 @@ def expected_in_shell(text: str, depth: int = 0) -> list[Edit]:
 
 @dataclass(slots=True)
 class _Script:
-    """Commands of a shell text, and the variable names that they compare."""
+    """Commands of a piece of shell code, and the names of the variables that they compare."""
 
     commands: Sequence[ShellCommand]
     functions: Mapping[str, set[int]]
@@ -151,7 +151,9 @@ class _Script:
         return [edit for word in texts for edit in moved(in_language(word.text, language, self.depth + 1), word.at)]
 
     def columns(self, commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-        """Return the edits of a here-document table that a loop reads, in the columns whose variables are compared."""
+        """Return the edits of a here-document table that a loop reads. Only columns whose variables are compared are
+        edited.
+        """
         reading = (
             each.words for each in reversed(commands[max(0, at - _NEAR) : at]) if _unwrapped_name(each) == "read"
         )
@@ -168,7 +170,7 @@ class _Script:
         return found
 
     def assigned(self, word: ShellWord) -> list[Edit]:
-        """Return the edits of a variable's value, if the variable is compared or is named as an expected value."""
+        """Return the edits of a variable's value, if the variable is compared or its name marks an expected value."""
         found = _ASSIGNMENT.match(word.text)
         if not found or word.expands or not (found[1] in self.names or _WANTED.fullmatch(found[1])):
             return []
@@ -199,7 +201,7 @@ def _programs(name: str, language: str, words: Sequence[ShellWord]) -> Iterator[
 
 
 def _patterns(words: Sequence[ShellWord]) -> list[ShellWord]:
-    """Return the patterns that grep searches for; none if grep searches for lines that do not match."""
+    """Return the patterns that grep searches for; empty if grep searches for lines that do not match."""
     found: list[ShellWord] = []
     given, at = False, 1
     while at < len(words):
@@ -241,7 +243,7 @@ def _unwrapped_name(command: ShellCommand) -> str:
 
 
 def _holds(commands: Sequence[ShellCommand], at: int, *, equal: bool) -> bool:
-    """Return True if a command must keep its exit status for the check to pass. ``equal``: the status is success."""
+    """Return True if a command must keep its exit status for the check to pass. ``equal``: the exit status is 0."""
     first, last = _pipeline(commands, at)
     equal = equal != ("!" in commands[first].keys)
     if commands[last].after == "||":
@@ -270,7 +272,9 @@ def _pipeline(commands: Sequence[ShellCommand], at: int) -> tuple[int, int]:
 
 
 def _condition(commands: Sequence[ShellCommand], first: int) -> str:
-    """Return the keyword, such as ``if``, whose condition contains the command; empty if there is none."""
+    """Return the keyword, such as ``if``, whose condition contains the command; empty if the command is in no
+    condition.
+    """
     at = first
     while at > max(0, first - _NEAR) and commands[at - 1].after in ("&&", "||", "|") and not _opens(commands[at]):
         at -= 1
@@ -282,7 +286,9 @@ def _opens(command: ShellCommand) -> str:
 
 
 def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return two ranges of commands: those that run if a condition is true, and those that run if it is false."""
+    """Return two ranges of commands: those that run if a condition is true, and those that run if the condition is
+    false.
+    """
     then = other = end = -1
     level = 0
     for here in range(at, min(len(commands), at + 4 * _NEAR)):
@@ -305,7 +311,10 @@ def _branches(commands: Sequence[ShellCommand], at: int) -> tuple[tuple[int, int
 
 
 def _end_of_group(commands: Sequence[ShellCommand], at: int) -> int:
-    """Return the position after the group in braces or parentheses that begins at a command, or after the command."""
+    """Return the position after the group in braces or parentheses that begins at a command.
+
+    If no group begins there, return the position after the command.
+    """
     if "{" not in commands[at].keys and "(" not in commands[at].before:
         return at + 1
     end = at
@@ -330,7 +339,7 @@ def _is_failure(command: ShellCommand) -> bool:
 
 
 def _denies(words: Sequence[ShellWord]) -> bool:
-    """Return True if a test requires that its command substitutions print nothing, zero or another text."""
+    """Return True if a test requires that its command substitutions print nothing, zero or a different text."""
     if not words or words[0].text not in ("[", "test", "[["):
         return False
     values = [word.text for word in words]
@@ -340,7 +349,7 @@ def _denies(words: Sequence[ShellWord]) -> bool:
 
 
 def _other(word: ShellWord) -> list[Edit]:
-    """Return the edit that changes a word which is an expected value."""
+    """Return the edit that changes a word, if the word is an expected value."""
     if word.runs:
         return []
     if not word.text and word.quoted:
@@ -352,8 +361,8 @@ def _other(word: ShellWord) -> list[Edit]:
 
 
 def _said(command: ShellCommand) -> list[Edit]:
-    """Return the edits of texts that a command only prints: arguments of echo and printf, or lines of a here-
-    document.
+    """Return the edits of the text that a command only prints: arguments of echo and printf, or lines of a
+    here-document.
     """
     name = command.name
     if name not in _SAYING:
@@ -378,7 +387,9 @@ def _lines(document: ShellWord) -> list[Edit]:
 
 
 def _handed(commands: Sequence[ShellCommand], at: int) -> list[Edit]:
-    """Return the edits of the expected side of a file comparison: a pipe, a substitution or a here-document."""
+    """Return the edits of the expected side of a file comparison. This side is a pipe, a substitution or a
+    here-document.
+    """
     command = commands[at]
     found = _lines(command.document) if command.document else []
     if at and commands[at - 1].after == "|":
@@ -396,7 +407,9 @@ def _is_wanted_target(command: ShellCommand) -> bool:
 
 
 def _functions(text: str) -> dict[str, set[int]]:
-    """Return the shell functions of a text by name, each with the positions of the arguments that it compares."""
+    """Return the shell functions that the code defines, by name, each with the positions of the arguments that it
+    compares.
+    """
     found: dict[str, set[int]] = {}
     for match in _FUNCTION.finditer(text):
         last = match.end() + _LONGEST
@@ -422,7 +435,7 @@ def _places(name: str, body: str) -> set[int]:
 
 
 def _arms(commands: Sequence[ShellCommand]) -> Iterator[Edit]:
-    """Yield the edits of the passing arms of each ``case`` statement in which another arm fails."""
+    """Yield the edits of the passing branches of each ``case`` statement that has a failing branch."""
     opened: list[tuple[ShellWord, list[int]]] = []
     for at, command in enumerate(commands):
         if command.patterns and opened:

@@ -1,6 +1,6 @@
-"""Detection of weak tests among those that the work added or changed, from their text and recorded calls.
+"""Detection of weak tests among the tests that the work added or changed, from their text and recorded calls.
 
-Nothing is run. Each rule covers one way in which a test passes whatever the work returns.
+Nothing is run. Each rule detects one way in which a test passes whatever the work returns.
 """
 
 import ast
@@ -15,7 +15,9 @@ from agent_harness.verification.runner_config import is_test_file
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _READS_SOURCE = frozenset({"getsource", "getsourcelines"})
 _REACHES_OUT = frozenset({"open", "input", "print"})
-"""Built-in functions that read or write outside the process. Tests may replace functions that call them."""
+"""Built-in functions that read or write outside the process. Tests may replace work functions that call these
+functions.
+"""
 
 
 def weakness(
@@ -27,7 +29,7 @@ def weakness(
     """Return why the added or changed tests do not prove the work, as the end of a sentence; empty if no rule applies.
 
     ``own`` are the changed test files and ``work`` the other changed files. ``calls`` are the recorded calls from tests
-    to the work, ``outcomes`` the result of each test.
+    to the work. ``outcomes`` maps each test to its result.
     """
     files = [change for change in own if change.path.endswith(".py") and is_test_file(change.path)]
     read = [(change, tree) for change in files if (tree := sources.parse(change.after))]
@@ -50,7 +52,7 @@ def _tests(tree: ast.Module) -> Iterator[_Function]:
 
 def _changes_nothing(work: Sequence[FileChange]) -> str:
     """Return the complaint if the work changed only docstrings and comments of Python files; otherwise an empty
-    text.
+    string.
     """
     if not work or any(change.status != "M" or not change.path.endswith(".py") for change in work):
         return ""
@@ -92,7 +94,7 @@ def _called(node: ast.AST) -> Iterator[str]:
 
 
 def _expects_own_table(read: Sequence[tuple[FileChange, ast.Module]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if the tests contain no literal expected value, but expect a table that the work defines."""
+    """Return the complaint if the tests expect no literal values, only values of a table that the work defines."""
     tables = {change.path: _tables(change) for change in work if change.path.endswith(".py")}
     found = ""
     for _, tree in read:
@@ -120,9 +122,7 @@ def _tables(change: FileChange) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name below all subscripts of an expression, such as ``a`` for ``a[0]["x"]``; empty if there is
-    none.
-    """
+    """Return the name without subscripts of an expression, such as ``a`` for ``a[0]["x"]``; empty if there is none."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -134,7 +134,9 @@ def _is_path(path: str, module: str) -> bool:
 
 
 def _replaces_work(tests: Sequence[tuple[ast.Module, _Function]], work: Iterable[FileChange]) -> str:
-    """Return the complaint if each test replaces a function that the work added and that stays inside the process."""
+    """Return the complaint if each test replaces a function of the work that does not read or write outside the
+    process.
+    """
     brought = {name for change in work if change.path.endswith(".py") for name in _pure_new(change)}
     replaced = [brought & {*_replaced(function)} for _, function in tests]
     return f"each test replaces {min(replaced[0])}, which the work itself added" if all(replaced or [set()]) else ""
@@ -160,7 +162,7 @@ def _pure_new(change: FileChange) -> Iterator[str]:
 
 
 def _replaced(function: _Function) -> Iterator[str]:
-    """Yield the last part of each name that a test replaces with ``patch`` or ``setattr``, decorators included."""
+    """Yield the last part of each name that a test replaces with ``patch`` or ``setattr``, also through decorators."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
             continue
@@ -174,7 +176,7 @@ def _replaced(function: _Function) -> Iterator[str]:
 
 
 def _only_raises(calls: Sequence[RecordedCall], work: Iterable[FileChange]) -> str:
-    """Return the complaint if all recorded calls raise an error, and the called functions can do nothing else."""
+    """Return the complaint if all recorded calls raise an error and the called functions cannot do anything else."""
     called = {call.name for call in calls if call.answer.startswith("raises")}
     answering = {call.name for call in calls} - called
     always = {name for change in work if change.path.endswith(".py") for name in _raising(change)}

@@ -1,4 +1,4 @@
-"""Mutants of a candidate: changed versions on which a good test fails.
+"""Mutants of a candidate: deliberately changed versions on which a good test fails.
 
 In a mutant of the work, each function that the session changed returns a fixed answer. In a mutant of the tests, the
 expected values of the assertions are changed. Tests prove nothing if they pass on both mutants of the work, or on the
@@ -24,7 +24,7 @@ _Edit = tuple[int, int, bytes]  # from, to, what stands there instead; offsets i
 Named = tuple[str, str]  # a function: its path, and its qualified name there
 
 ANSWERS = {"returns None": "None", "returns one text": "'0'"}
-"""Return value of the changed functions in each mutant of the work, by its description for the user."""
+"""Return values of the changed functions in the mutants of the work, by their descriptions for the user."""
 
 _LIKE = (
     "(lambda g: lambda v: g(g, v))(lambda g, v: (not v) if isinstance(v, bool) else -v - 1 "
@@ -49,7 +49,7 @@ OTHERWISE = {
         "",
     ),
 }
-"""Source of the decorators, for functions and for generators, that make a wrong answer of the right type."""
+"""Source of the decorators that make a function or a generator give a wrong answer of the right type."""
 
 _EQUAL = frozenset(
     {"assertEqual", "assertEquals", "assertIn", "assertCountEqual", "assertAlmostEqual", "assertMultiLineEqual"}
@@ -62,7 +62,7 @@ _CALLED = frozenset({"assert_called_with", "assert_called_once_with", "assert_an
 _RAISING = frozenset({"raises", "warns", "assertRaisesRegex", "assertWarnsRegex"})
 _WRAPPING = frozenset({"approx", "Decimal", "Fraction", "OrderedDict", "dict", "frozenset", "list", "set", "tuple"})
 _RELATIVE = frozenset({"rel", "rtol", "rel_tol"})
-"""Keyword arguments for a tolerance relative to the expected number."""
+"""Names of keyword arguments for a tolerance that is relative to the expected number."""
 _OTHER_NUMBER = 1_000_003
 _FAILING = re.compile(
     r"(?:\w*fail\w*|\w*err(?:or)?s?|die|abort|bad\w*|wrong\w*|mismatch\w*|broken|problems?)", re.IGNORECASE
@@ -81,9 +81,9 @@ class Mutant:
     work: frozenset["Named"] = frozenset()  # the functions of the work that are other ones
 
     def asked(self, nodes: Iterable[str]) -> list[str]:
-        """Return those of the test ids whose tests have changed expected values in this mutant.
+        """Return those test ids whose tests have changed expected values in this mutant.
 
-        The ids may be relative to another folder than the project.
+        The ids may be relative to a folder other than the project.
         """
         by_name: dict[str, list[str]] = {}
         for test in self.tests:
@@ -96,15 +96,16 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkMutants:
-    """Mutants of the work, one for each of ``ANSWERS``; none if the work changed no function."""
+    """Mutants of the work, one for each answer in ``ANSWERS``; none if the work changed no function."""
 
     mutants: tuple[Mutant, ...] = ()
     beyond: bool = False  # what is in no function was changed too, such as a table: tests may ask for that alone
 
 
 def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
-    """Return the functions of changed Python files, by path and first line (the line of the first decorator, if
-    any).
+    """Return the functions of changed Python files, by path and first line.
+
+    If a function has decorators, the first line is that of the first decorator.
     """
     found: dict[str, dict[str, str]] = {}
     for change in files:
@@ -116,7 +117,7 @@ def functions_by_line(files: Iterable[FileChange]) -> dict[str, dict[str, str]]:
 
 
 def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) -> WorkMutants:
-    """Return the mutants of the changed Python functions; with ``only``, of the listed functions among them."""
+    """Return the mutants of the changed Python functions. If ``only`` is given, other functions are left out."""
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in files if _is_plain(c.after)]
     changed = [(c, _picked(c, before, after, only)) for c, before, after in read if after]
     named = frozenset((c.path, name) for c, functions in changed for name in functions)
@@ -142,10 +143,11 @@ def of_work(files: Iterable[FileChange], only: Collection[Named] | None = None) 
 def of_answers(
     files: Iterable[FileChange], calls: Iterable[RecordedCall], only: Collection[Named] | None = None
 ) -> tuple[Mutant, ...]:
-    """Return mutants in which changed functions return wrong values of the types that were recorded.
+    """Return mutants in which changed functions return wrong values of the same types as the recorded answers.
 
-    The first mutant returns a fixed other value, the second changes each answer, the third repeats the first answer for
-    every call. Objects are not included in the first mutant. The result is empty if no answer can be changed.
+    The first mutant returns a fixed other value. The second changes each answer. The third repeats the first answer for
+    every call. The first mutant does not change functions that return objects. The result is empty if no answer can be
+    changed.
     """
     known: dict[tuple[str, str], str] = {}
     for call in calls:
@@ -179,7 +181,7 @@ def of_answers(
 def _picked(
     change: FileChange, before: ast.Module | None, after: ast.Module, only: Collection[Named] | None
 ) -> dict[str, _Function]:
-    """Return the changed functions of a file; with ``only``, the listed functions among them."""
+    """Return the changed functions of a file. If ``only`` is given, other functions are left out."""
     found = _changed_functions(before, after)
     return found if only is None else {name: each for name, each in found.items() if (change.path, name) in only}
 
@@ -206,9 +208,9 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*\(\w+=")
 
 
 def _other_answer(text: str) -> str | None:
-    """Return another value of the same type as a recorded answer, as Python source.
+    """Return a different value of the same type as a recorded answer, as Python source.
 
-    Return an empty text for a dataclass, and ``None`` for any other object. In the record of a method call, the state
+    Return an empty string for a dataclass, and ``None`` for any other object. In the record of a method call, the state
     of the object follows the answer and is ignored.
     """
     for told in (text, *(text[: each.start()] for each in re.finditer(" on ", text))):
@@ -224,7 +226,9 @@ def _other_answer(text: str) -> str | None:
 
 
 def _other_value(value: Any) -> Any:
-    """Return another plain value of the same type and, for numbers, the same sign; None for other types."""
+    """Return a different plain value of the same type, for numbers with the same sign; None for types that are not
+    plain.
+    """
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -245,7 +249,9 @@ def _decorated(source: bytes, function: _Function, by: str) -> _Edit:
 
 
 def of_tests(files: Iterable[FileChange]) -> Mutant | None:
-    """Return the mutant in which the tests expect other values; ``None`` if the tests compare with no literal value."""
+    """Return the mutant in which the tests expect different values; ``None`` if the tests compare with no literal
+    value.
+    """
     edited: dict[str, bytes] = {}
     places: list[str] = []
     names: set[str] = set()
@@ -270,7 +276,7 @@ def function_of(node: str) -> str:
 
 
 def is_one(first: str, second: str) -> bool:
-    """Return True if two paths or test ids may be equal, although one of them may be relative to a higher folder."""
+    """Return True if two paths or test ids may be equal even though one of them may be relative to a higher folder."""
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
 
 
@@ -278,7 +284,7 @@ def is_one(first: str, second: str) -> bool:
 
 
 def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield the functions and methods in a list of statements with their qualified names. Nested functions are
+    """Yield the functions and methods in a list of statements, with their qualified names. Nested functions are
     omitted.
     """
     for statement in body:
@@ -291,14 +297,14 @@ def functions_in(body: Sequence[ast.stmt], inside: str = "") -> Iterator[tuple[s
 
 
 def _changed_functions(before: ast.Module | None, after: ast.Module) -> dict[str, _Function]:
-    """Return the new or changed functions by name, without those whose body is empty."""
+    """Return the new or changed functions by name. Functions with an empty body are omitted."""
     older = {(name, _doing(function)) for name, function in functions_in(before.body)} if before else set()
     found = {name: each for name, each in functions_in(after.body) if (name, _doing(each)) not in older}
     return {name: each for name, each in found.items() if not all(map(is_idle, each.body))}
 
 
 def _doing(function: _Function) -> str:
-    """Return a text form of a function without its docstring, for comparison."""
+    """Return a function as text without its docstring, so that two functions can be compared."""
     if len(function.body) < 2 or not is_text(function.body[0]):
         return ast.dump(function)
     said, function.body = function.body, function.body[1:]
@@ -330,7 +336,7 @@ def _outside(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _body(source: bytes, function: _Function, answer: str) -> _Edit:
-    """Return the edit that replaces a function's body, except its docstring, by a return of the answer."""
+    """Return the edit that replaces a function's body by a statement that returns the answer. The docstring is kept."""
     statements = function.body[1:] if len(function.body) > 1 and is_idle(function.body[0]) else function.body
     first, last = statements[0], statements[-1]
     lines = _line_offsets(source)
@@ -389,9 +395,10 @@ def _instead(source: bytes, lines: Sequence[int], node: ast.expr, other: bytes) 
 
 
 def of_fields(tests: Iterable[FileChange], work: Iterable[FileChange]) -> list[Mutant]:
-    """Return mutants that change one expected value in an object of the work: first the first value, then the last.
+    """Return mutants that change one expected value in an object of the work: one mutant for the first value, one for
+    the last.
 
-    These mutants are needed because the work defines how its objects compare, and may ignore a value.
+    These mutants are needed because the work defines how its objects are compared, and may ignore a value.
     """
     classes = {name for change in work if change.path.endswith(".py") for name in _classes(change)}
     read = [(c, tree) for c in tests if classes and _is_plain(c.after) and (tree := sources.parse(c.after))]
@@ -424,7 +431,9 @@ def _with_one_value(read: Sequence[tuple[FileChange, ast.Module]], classes: Coll
 def _objects(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr], classes: Collection[str]
 ) -> Iterator[list[ast.Constant | ast.JoinedStr]]:
-    """Yield the literal values of each object of these classes that a function compares for equality."""
+    """Yield the literal values of each object that a function compares for equality. Only objects of these classes
+    count.
+    """
     in_scope = {**module, **assigned(function.body)}
     one_of = {id(each) for node in ast.walk(function) for each in _one_of(node)}
     queue = [each for each, _ in _expected(function) if id(each) not in one_of]
@@ -440,7 +449,9 @@ def _objects(
 
 
 def _one_of(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a comparison that need not be equal: everything below ``or``, and searched containers."""
+    """Yield the nodes of a comparison that need not be equal: all nodes below ``or``, and containers that are
+    searched.
+    """
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         yield from ast.walk(node)
     elif isinstance(node, ast.Compare):
@@ -450,7 +461,7 @@ def _one_of(node: ast.AST) -> Iterator[ast.AST]:
 def values_in(
     function: _Function, owner: ast.ClassDef | None, module: Mapping[str, ast.expr]
 ) -> Iterator[tuple[ast.Constant | ast.JoinedStr, bool]]:
-    """Yield the literals that a function expects, each with True if the literal is a regular expression.
+    """Yield the literals that a function expects. Each literal is paired with True if it is a regular expression.
 
     ``module`` maps the names that the module assigns to their values.
     """
@@ -478,7 +489,9 @@ def with_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef | None, _Funct
 
 
 def _expected(function: _Function) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the expressions that assertions compare or search for, each with True if it is a regular expression."""
+    """Yield the expressions that assertions compare or search for, each paired with True if it is a regular
+    expression.
+    """
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             yield from ((each, False) for each in _compared(node.test))
@@ -512,7 +525,7 @@ def _compared(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _guarded(node: ast.If) -> Iterator[ast.expr]:
-    """Yield both sides of the comparisons of an ``if`` that decides between failing and continuing.
+    """Yield both sides of each comparison in an ``if`` statement that decides between failing and continuing.
 
     Examples are ``if x != 3: raise`` and ``if x == 3: ... else: raise``.
     """
@@ -530,7 +543,7 @@ def _guarded(node: ast.If) -> Iterator[ast.expr]:
 
 
 def fails(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the statements raise an error, exit with a status other than 0, or record a failure."""
+    """Return True if the statements raise an error, exit with a status other than 0, or record a test failure."""
     return any(_fails(node) for statement in body for node in ast.walk(statement))
 
 
@@ -552,7 +565,7 @@ def _fails(node: ast.AST) -> bool:
 
 
 def _is_failure(value: ast.expr) -> bool:
-    """Return True if an exit status means failure: a text, ``False``, or any number other than 0."""
+    """Return True if an exit status means failure: a string, ``False``, or any number other than 0."""
     if isinstance(value, ast.Constant):
         return value.value is False or (value.value is not True and value.value not in (None, 0, ""))
     return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub))
@@ -564,7 +577,9 @@ def written_out(
     owner: ast.ClassDef | None,
     in_scope: Mapping[str, ast.expr],
 ) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Yield the literals in an expected expression. A name that only expectations use is replaced by its literals."""
+    """Yield the literals in an expected expression. A name that is used only in expectations is replaced by its
+    literals.
+    """
     if isinstance(expected, ast.Constant):
         if isinstance(expected.value, str | bytes | int | float) and not isinstance(expected.value, bool):
             yield expected
@@ -600,8 +615,9 @@ def _wrapped(expected: ast.expr) -> Iterator[ast.expr]:
 def _bound_to(
     name: str, function: _Function, owner: ast.ClassDef | None, in_scope: Mapping[str, ast.expr]
 ) -> list[ast.expr]:
-    """Return the values of a name that is assigned, looped over, or set by ``parametrize``; none if it has other
-    uses.
+    """Return the values of a name that is assigned, looped over, or set by ``parametrize``.
+
+    The result is empty if the name is also used in another way.
     """
     otherwise, loops = _uses(function)
     if name in otherwise:
@@ -619,7 +635,7 @@ def _bound_to(
 
 @lru_cache(maxsize=8)
 def _uses(function: _Function) -> tuple[set[str], dict[str, list[ast.For]]]:
-    """Return the names that are used outside expectations, and the loops that bind each name."""
+    """Return the names that are used outside expectations, and for each name the loops that bind it."""
     compared = {id(part) for each, _ in _expected(function) for part in _wrapped(each)}
     otherwise, loops = set[str](), dict[str, list[ast.For]]()
     for node in ast.walk(function):
@@ -650,7 +666,7 @@ def _resolved(node: ast.expr, in_scope: Mapping[str, ast.expr]) -> ast.expr:
 
 
 def _in_rows(names: Sequence[str], name: str, rows: ast.expr) -> list[ast.expr]:
-    """Return the values of a name in the rows of a literal table."""
+    """Return the values that a name takes in the rows of a literal table."""
     if name not in names or not isinstance(rows, ast.List | ast.Tuple | ast.Set):
         return []
     at, found = names.index(name), list[ast.expr]()
@@ -675,7 +691,7 @@ def assigned(body: Sequence[ast.stmt]) -> dict[str, ast.expr]:
 
 
 def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: bool) -> str:
-    """Return the source of a similar constant of the same kind with another value.
+    """Return the source of a similar constant of the same kind, but with a different value.
 
     ``is_near``: the test has a relative tolerance, so a number is changed by half its value.
     """
@@ -693,7 +709,10 @@ def _another(node: ast.Constant | ast.JoinedStr, *, is_pattern: bool, is_near: b
 
 
 def _is_plain(source: bytes | None) -> bool:
-    """Return True if the source is UTF-8 without a byte order mark, so that offsets of the syntax tree fit the file."""
+    """Return True if the source is UTF-8 without a byte order mark.
+
+    Offsets of the syntax tree are then equal to offsets in the file.
+    """
     try:
         return source is not None and not source.startswith(codecs.BOM_UTF8) and bool(source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -709,7 +728,7 @@ def _line_offsets(source: bytes) -> list[int]:
 
 
 def _edited(source: bytes, edits: Iterable[_Edit]) -> bytes:
-    """Return the source with the edits applied. Of overlapping edits, the first one is applied."""
+    """Return the source with the edits applied. If edits overlap, only the first of them is applied."""
     parts, at = list[bytes](), 0
     for start, end, text in sorted(edits):
         if start >= at:

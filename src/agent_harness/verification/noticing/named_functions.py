@@ -1,7 +1,7 @@
-"""Search for the functions that the text of an item mentions. The item's tests must notice each of these functions.
+"""Search for the functions that the text of an item mentions. The item's tests must notice an error in each of them.
 
 A name counts if it is in backticks (``slugify``, ``Basket.total``), precedes a parenthesis (``slugify(text)``), or
-contains an underscore. The name is searched first among new and changed functions and module names, then among
+contains an underscore. The name is searched for first among new and changed functions and module names, then among
 placeholders, then in the whole product.
 """
 
@@ -30,7 +30,7 @@ _MOST_FILES = 2000  # of the product that are looked through for a name
 
 @dataclass(frozen=True, slots=True)
 class NamedFunction:
-    """Function that an item mentions, or several methods of the same name."""
+    """Function that an item mentions, or all methods with the mentioned name."""
 
     name: str  # as it is named
     functions: frozenset[mutants.Named] = frozenset()
@@ -39,15 +39,15 @@ class NamedFunction:
 
     @property
     def where(self) -> str:
-        """The locations of the functions for the user, at most three."""
+        """The locations of at most three of the functions, as text for the user."""
         return ", ".join(f"{path}::{name}" for path, name in sorted(self.functions)[:3]) or self.name
 
 
 def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collection[str]) -> list[NamedFunction]:
     """Return the functions that ``text`` mentions.
 
-    ``work`` are the changed files of the product, ``tree`` is the base commit, ``gone`` are the paths of all changed
-    files.
+    ``work`` contains the changed files of the product, ``tree`` is the file tree of the base commit, and ``gone``
+    contains the paths of all changed files.
     """
     found: list[NamedFunction] = []
     read = [(c, sources.parse(c.before), sources.parse(c.after)) for c in work if c.path.endswith(".py")]
@@ -61,8 +61,9 @@ def named_in(text: str, work: Sequence[FileChange], tree: Tree, *, gone: Collect
 
 
 def _to_be_made(text: str) -> list[str]:
-    """Return the functions that the text asks for: a call at its beginning, or after a verb such as "add" in a
-    clause.
+    """Return the functions that the text asks for.
+
+    Such a function is called at the beginning of the text, or follows a verb such as "add" in a clause.
     """
     first = _CALLED.match(text.lstrip(" `"))
     clauses = (_CLAUSE_END.split(text[verb.end() :], maxsplit=1)[0] for verb in _VERB.finditer(text))
@@ -76,7 +77,7 @@ _Read = tuple[FileChange, ast.Module | None, ast.Module]
 
 
 def _among_functions(name: str, text: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the new or changed functions of this name. Methods that share the name form one group."""
+    """Return the new or changed functions with this name. Methods that share the name form one group."""
     own = name.rpartition(".")[2]
     found: dict[mutants.Named, bool] = {}  # whether it is a placeholder
     for change, before, after in read:
@@ -103,7 +104,7 @@ def _dotted(path: str) -> str:
 
 
 def _places(path: str) -> list[str]:
-    """Return the names that a text may use for a module: its path, and dotted names such as ``words.slugs``."""
+    """Return the names that a text may use for a module: its path, and its dotted names such as ``words.slugs``."""
     parts = _dotted(path).lstrip(".").split(".")
     return [path, *(".".join(parts[at:]) for at in range(len(parts) - 1))]
 
@@ -114,8 +115,9 @@ def _is_dotted(function: mutants.Named, name: str) -> bool:
 
 
 def is_placeholder(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return True if a function does nothing, or only raises that it is not implemented. Abstract methods do not
-    count.
+    """Return True if a function does nothing, or only raises an error that says that the function is not implemented.
+
+    Abstract methods do not count as placeholders.
     """
     if any(sources.dotted(each).rpartition(".")[2] in _ABSTRACT for each in function.decorator_list):
         return False
@@ -132,7 +134,10 @@ def _is_not_there_yet(statement: ast.stmt) -> bool:
 
 
 def _among_bindings(name: str, read: Sequence[_Read]) -> list[NamedFunction]:
-    """Return the name if a module newly binds it without ``def``, as in ``slugify = partial(...)`` or by an import."""
+    """Return the name if a module newly binds it in a way other than ``def``.
+
+    Examples are ``slugify = partial(...)`` and an import.
+    """
     own = name.rpartition(".")[2]
     for change, before, after in read:
         older = {ast.dump(each) for each in before.body} if before else set()
@@ -156,7 +161,7 @@ def _is_value(value: ast.expr | None) -> bool:
 
 
 def _not_made(name: str, work: Sequence[FileChange], tree: Tree, gone: Collection[str]) -> NamedFunction | None:
-    """Return a requested function that is only a placeholder, or whose name occurs nowhere in the product; otherwise
+    """Return a requested function that is only a placeholder, or whose name does not occur in the product; otherwise
     None.
     """
     own = name.rpartition(".")[2]

@@ -1,8 +1,8 @@
-"""Verification step that tests the check itself: the check must fail with other expected values, and on broken work.
+"""Verification step that tests the check itself: with changed expected values and on broken work, the check must fail.
 
-First the expected values of the check are changed, then the work (every changed function returns a fixed answer). If
-the user's tests pass on broken work, a finding reports the fact. A check that passes with any expected values rejects
-the work. Tests that the work added or changed also reject the work if they pass on broken work.
+First the expected values of the check are changed, then the work: every changed function returns a fixed answer. If the
+user's tests pass on broken work, a finding reports this. If a check passes with any expected values, the work is
+rejected. The work is also rejected if tests that it added or changed pass on broken work.
 """
 
 import re
@@ -42,7 +42,7 @@ _PART = re.compile(r"::|(^|\s)(-k|--deselect|--ignore)\b")  # of a command that 
 
 
 def notice(case: Case) -> None:
-    """Record in the case if the check notices changed values, and if it rewrites the values that it compares with."""
+    """Record in the case whether the check notices changed values, and whether it rewrites its own expected values."""
     _notice(case)
     if case.noticed and not case.ended:
         rewritten_values(case)
@@ -70,7 +70,7 @@ def _notice(case: Case) -> None:
 
 
 def _not_asked(case: Case) -> str:
-    """Return why the check is not run with changed expected values; empty if it is."""
+    """Return why the check is not run with changed expected values; an empty string if the check is run with them."""
     if not case.strictness.mutants:
         return "trust: fast"
     if case.runner.in_place or not case.runner.has_checkouts:
@@ -86,9 +86,10 @@ def changed_checks(case: Case) -> list[ChangedCheck]:
 
 
 def _by_exit_status(case: Case, command: str) -> None:
-    """Run a check that writes no test report on the candidate, with changed expected values and restored data.
+    """Run a check that writes no test report on the candidate, first with changed expected values, then with restored
+    data.
 
-    The test runner is then hidden from the code, to find work that detects the runner.
+    Afterwards the test runner is hidden from the code, to find work that detects the runner.
     """
     versions, returned, gone = changed_checks(case), changed_values(case), gone_values(case)
     if not versions:
@@ -109,10 +110,11 @@ def _by_exit_status(case: Case, command: str) -> None:
 
 
 def _other_expectations(case: Case, versions: Sequence[ChangedCheck]) -> None:
-    """Run the check with other expected values: some one at a time, and all together if no single change is noticed.
+    """Run the check with other expected values: first some values one at a time.
 
-    If one changed value is not noticed, the check may never reach this value, so the work is only graded "checked". If
-    several or all changed values of a program are not noticed, the work is rejected.
+    If no single change is noticed, all values are changed together. If one changed value is not noticed, the check may
+    never reach this value, so the work is only graded "checked". If several or all changed values of a program are not
+    noticed, the work is rejected.
     """
     if not versions:
         return
@@ -145,8 +147,8 @@ def _asked(
 ) -> tuple[list[ChangedCheck], list[ChangedCheck]]:
     """Return the changed checks that failed and those that passed. ``to_first``: stop after the first failure.
 
-    A run that exceeds a limit stops the loop without a result, because work may wait if it sees other values. A run
-    that could not be started is ignored.
+    If a run exceeds its limit, the loop stops without a result, because work may wait when it sees changed values. A
+    run that could not be started is ignored.
     """
     red: list[ChangedCheck] = []
     green: list[ChangedCheck] = []
@@ -164,7 +166,7 @@ def _asked(
 
 
 class _Notice:
-    """Runs of one check with changed expected values and on changed work, with their outcomes."""
+    """Runs of one check with changed expected values and on changed work, with the results of these runs."""
 
     def __init__(self, case: Case, command: str) -> None:
         self._case, self._command = case, command
@@ -192,7 +194,7 @@ class _Notice:
         return self._case.as_they_were(named[:_MOST_EXPECTING])
 
     def judge(self) -> None:
-        """Run the check on changed versions until the result is clear, and record the result in the case."""
+        """Run the check on changed versions until the result is clear. Record the result in the case."""
         case, report = self._case, self._case.runs["proof"].report
         work = [c for c in self._files if not (case.guard.has_rule(c.path) or c.path.endswith(".pyc"))]
         outcomes = report.cases if report else {}
@@ -235,16 +237,16 @@ class _Notice:
     def _sabotaged(
         self, answering: Sequence[mutants.Mutant], work: Sequence[mutants.Mutant]
     ) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if there are enough to reject the work.
+        """Return the mutants of the work on which the check passes, if these mutants are enough to reject the work.
 
-        Otherwise return an empty list, and the test files that fail on a mutant.
+        Otherwise return an empty list, together with the test files that fail on a mutant.
         """
         return self._same_type(answering) if answering else self._not_noticed(work)
 
     # ---- what the item names -------------------------------------------------------------------------------------
 
     def _named_functions(self, covered: frozenset[mutants.Named]) -> list[str]:
-        """Return the functions that the item mentions and that are missing, or whose mutants no test notices.
+        """Return the functions that the item mentions and that do not exist, or whose mutants no test notices.
 
         Functions in ``covered`` were already tested together.
         """
@@ -266,7 +268,9 @@ class _Notice:
         return found
 
     def _unnoticed(self, named: NamedFunction, covered: frozenset[mutants.Named]) -> Sequence[str]:
-        """Return the mutants of this function alone on which the check passes, if they suffice to reject the work."""
+        """Return those mutants of only this function on which the check passes, if these mutants suffice to reject the
+        work.
+        """
         if named.rebound:
             return self._not_noticed([named.rebound])[0]
         if covered and named.functions >= covered:
@@ -278,7 +282,7 @@ class _Notice:
     # ---- other expectations --------------------------------------------------------------------------------------
 
     def _blind(self, expecting: Sequence[mutants.Mutant]) -> list[str]:
-        """Return those mutants of the check in which most tests with changed expected values still pass."""
+        """Return those mutants of the check in which most of the tests with changed expected values still pass."""
         found: list[str] = []
         for mutant in expecting:
             answer = self._expects_nothing(mutant)
@@ -288,7 +292,7 @@ class _Notice:
         return found
 
     def _expects_nothing(self, mutant: mutants.Mutant) -> bool | None:
-        """Return True if most tests with changed expected values still pass; ``None`` if the check runs none of them.
+        """Return True if most tests with changed expected values still pass; ``None`` if the check runs no such test.
 
         The tests are selected without their parameters, which may contain the changed values. If no selected test
         reports a result, the result of the whole run decides.
@@ -306,7 +310,7 @@ class _Notice:
         return len(green) * 2 > len(asked) if asked else self._case.runner.passed(run)
 
     def _unnoticed_value(self, outcomes: Collection[str]) -> str:
-        """Return the line of a value in an expected object with which a test passes even if the value is changed."""
+        """Return the line of an expected object's value that a test does not notice when the value is changed."""
         known = {change.path for change in self.own}
         others = sorted(self._case.runner.files_of(outcomes) - known)[:_MOST_EXPECTING]
         for mutant in mutants.of_fields([*self.own, *self._case.as_they_were(others)], self._files):
@@ -322,9 +326,9 @@ class _Notice:
     # ---- answers of the right type -----------------------------------------------------------------------------
 
     def _same_type(self, answering: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants with answers of the right type on which the check passes, if these are the majority.
+        """Return the mutants on which the check passes although their answers are wrong values of the right type.
 
-        Otherwise return an empty list, and the test files that fail on a mutant.
+        If these mutants are not the majority, return an empty list and the test files that fail on a mutant.
         """
         green: list[str] = []
         noticed: set[str] = set()
@@ -343,10 +347,10 @@ class _Notice:
     # ---- sabotaged work ------------------------------------------------------------------------------------------
 
     def _not_noticed(self, sabotaged: Sequence[mutants.Mutant]) -> tuple[list[str], set[str]]:
-        """Return the mutants of the work on which the check passes, if no test notices a mutant.
+        """Return the mutants of the work on which the check passes, if no test notices any mutant.
 
         If a test fails an assertion on a mutant, return an empty list and the files of the failing tests. A crash
-        inside an assertion counts as noticed only if the check passes on no mutant; any other crash in a test does not
+        inside an assertion counts as noticed only if the check passes on no mutant. Any other crash in a test does not
         count.
         """
         green: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs the checks: selects their interpreter and environment, executes them, and validates their test reports.
+"""Execution of checks: selects their interpreter and environment, runs them, and validates their test reports.
 
 execution                   runs one command on one commit, in a checkout made by the harness
 environment, linked_paths   the environment of a run, including its interpreter

@@ -1,9 +1,9 @@
 """Environment variables and temporary home folder of a check.
 
-Each check gets a new home. It contains a git identity, and links to the user's toolchains and to the caches of build
-tools. It contains no settings and nothing else that an agent may have left in the user's home. To give checks the real
-home, the user adds it to ``sandbox.writable``. ``CI`` is ``true`` unless the user has set it, so that tools which would
-watch files or ask questions run once and exit.
+Each check gets a new home folder. This folder contains a git identity, and links to the user's toolchains and to the
+caches of build tools. The folder contains no settings and nothing else that an agent may have left in the user's home.
+To give checks the real home folder, the user adds the folder to ``sandbox.writable``. ``CI`` is ``true`` unless the
+user has set the variable. Tools that would otherwise watch files or ask questions then run once and exit.
 """
 
 import os
@@ -52,11 +52,10 @@ def variables_of_check(
     shielded: bool = False,
     plain: bool = False,
 ) -> dict[str, str]:
-    """Return the environment variables of a check, and create its home in ``folder``, which the check sees as
-    ``inside``.
+    """Return the environment variables of a check, and create the check's home folder.
 
-    ``shielded``: agents cannot change the user's git settings. ``plain``: leave out variables that only checks get,
-    such as ``CI``.
+    The home is created in ``folder``, which the check sees as ``inside``. ``shielded``: agents cannot change the user's
+    git settings. ``plain``: leave out variables that only checks get, such as ``CI``.
     """
     found = dict(variables) if plain else {"CI": "true", **variables}
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
@@ -73,8 +72,9 @@ def variables_of_check(
 
 
 def kept_of_home(variables: Mapping[str, str]) -> list[str]:
-    """Return the hidden files and folders of the user's home that a check may see: the targets of its home's links, and
-    git's settings.
+    """Return the hidden files and folders of the user's home that a check may see.
+
+    These are the targets of the links in the check's home, and git's settings.
     """
     real = variables.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     places = {below: variables.get(name) or f"{real}/{below}" for name, below in _BASES.items()}
@@ -83,7 +83,7 @@ def kept_of_home(variables: Mapping[str, str]) -> list[str]:
 
 
 def _targets(real: str, places: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the user's folders, each with its name below a check's home.
+    """Return the user's folders, each with its name in a check's home.
 
     ``places`` are base folders, such as ``.cache``, that environment variables have moved.
     """

@@ -1,8 +1,8 @@
 """Environment in which tests run: interpreter, programs, environment variables and import folders.
 
-``resolve`` runs before the agent starts, so the agent cannot influence its result, which is used for every run of the
-session. The agent runs as the same user and could change installed packages. So installed files are recorded before the
-agent starts, and compared before its work is verified (``installed.py``). Source: features.md C54;
+``resolve`` runs before the agent starts, so the agent cannot influence the result. Every run of the session uses this
+result. The agent runs as the same user and could change installed packages. Therefore installed files are recorded
+before the agent starts, and compared before its work is verified (``installed.py``). Source: features.md C54;
 ``docs/decisions/judge-a-commit.md``.
 """
 
@@ -37,7 +37,7 @@ ALWAYS = ("git", "sh")  # programs that every judgement stands on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnvironment:
-    """Everything about a test run that does not come from the commit."""
+    """All properties of a test run that do not come from the commit."""
 
     root: Path  # the project
     base: str | None = None  # the commit before the work, of which checkouts of the work have the history
@@ -77,25 +77,27 @@ class RunEnvironment:
         return {name: version for name, version in known.items() if version}
 
     def mapped(self) -> Mapped:
-        """Return the entries of the package folders that point into the project; imports through them are redirected to
-        the checkout.
+        """Return the entries of the package folders that point into the project.
+
+        Imports through these entries are redirected to the checkout.
         """
         return mapped(self.sites, self.root)
 
     def looked_at_again(self, frees: Callable[[str], bool] = lambda _: False) -> tuple["RunEnvironment", list[Finding]]:
-        """Compare the installed files with those before the agent. Return the environment for further runs, and the
-        findings.
+        """Compare the installed files with their state before the agent started.
 
-        ``frees`` returns True for a path whose changes the user has allowed. New pytest plugins are not loaded. If
-        changed bytecode of a test runner cannot be compiled again, each run compiles its own bytecode.
+        Return the environment for further runs, and the findings. ``frees`` returns True for a path whose changes the
+        user has allowed. New pytest plugins are not loaded. If changed bytecode of a test runner cannot be compiled
+        again, each run compiles its own bytecode.
         """
         found = differences(self.before, self.before.now(), project=self.root).without(frees)
         found = without_compiled(found, self.before.interpreters)
         return replace(self._without(found), own_bytecode=bool(found.compiled)), found.findings
 
     def begun(self, record: InstalledRecord, *, begins: bool) -> "RunEnvironment":
-        """Return this environment with the recorded state of the installed files. If ``begins`` is set, an agent starts
-        now and the state is recorded anew.
+        """Return this environment with the recorded state of the installed files.
+
+        If ``begins`` is set, an agent starts now and the state is recorded anew.
         """
         now = self.before.now()
         before = (record.begin if begins else record.before)(now, project=self.root)
@@ -108,7 +110,7 @@ class RunEnvironment:
         return replace(self, blocked=found.blocked, blocked_by=paths, without=tuple(found.lent.values()))
 
     def completed(self, command: Command) -> "RunEnvironment":
-        """Return this environment, extended by the interpreter of a command that did not exist before.
+        """Return this environment, extended by the interpreter of a command if that interpreter did not exist before.
 
         This happens if the project's virtual environment is created in the first session.
         """
@@ -125,22 +127,22 @@ class RunEnvironment:
     def python_of(self, command: Command, said: str) -> str:
         """Return the path of a command's interpreter; an empty string if unknown.
 
-        For a shell command, this is the interpreter that the run reported (``said``), if the interpreter was known
-        before.
+        For a shell command, this is the interpreter that the run reported (``said``), if that interpreter was already
+        known.
         """
         known = [each.executable for each in (*self.interpreters.values(), *self.before.interpreters)]
         found = self.interpreters.get(command.head)
         return said if not command.words and said in known else found.executable if found else ""
 
     def words(self, command: Command, cwd: Path) -> list[str]:
-        """Return the command's words, with its program replaced by the one found before the agent started."""
+        """Return the command's words, starting with the program that was found before the agent started."""
         if not command.words:
             return []
         started = self.programs.get(command.head, command.head)
         return [*(self._placed(word, cwd) for word in started), *command.words[command.program + 1 :]]
 
     def _placed(self, word: str, cwd: Path) -> str:
-        """Return a relative program path such as ``.venv/bin/python`` as a path in the project if the checkout lacks
+        """Convert a relative program path such as ``.venv/bin/python`` to a path in the project if the checkout lacks
         the file.
         """
         if "/" not in word or word.startswith(("/", "-")) or (cwd / word).exists():
@@ -148,8 +150,9 @@ class RunEnvironment:
         return str(self.root / word) if (self.root / word).exists() else word
 
     def variables_for(self, command: Command, checkout: Checkout) -> dict[str, str]:
-        """Return the environment variables of one run. The program's folder comes first on PATH, and imports lead to
-        the checkout.
+        """Return the environment variables of one run.
+
+        The program's folder comes first on PATH, and modules of the project are imported from the checkout.
         """
         variables = {**self.variables, "PWD": str(checkout.cwd)}
         found = self.interpreters.get(command.head)
@@ -169,9 +172,9 @@ class RunEnvironment:
 def search_path(
     first: Iterable[str], command: Command, variables: Mapping[str, str], project: Path, checkout: Checkout | None
 ) -> str:
-    """Return the ``PYTHONPATH`` of a run: the folders ``first``, then those of the command, or else the user's.
+    """Return the ``PYTHONPATH`` of a run: the folders ``first``, then the command's ``PYTHONPATH`` or else the user's.
 
-    Folders inside the project are replaced by those of the checkout, if there is a checkout.
+    If there is a checkout, its folders replace folders inside the project.
     """
     wished = dict(command.variables).get("PYTHONPATH")
     given = wished if wished is not None else variables.get("PYTHONPATH", "")
@@ -194,7 +197,7 @@ def resolve(
 ) -> RunEnvironment:
     """Find the programs and interpreters that the commands will start, and record digests of the installed files.
 
-    It must be called before the agent starts. ``commands`` may contain ``{test_file}``. A missing program is not an
+    Call this function before the agent starts. ``commands`` may contain ``{test_file}``. A missing program is not an
     error here; the run reports it. Installed files are recorded for commands that may start Python: now if ``looks`` is
     set, else by ``RunEnvironment.begun``.
     """
@@ -253,8 +256,9 @@ def plain_variables() -> dict[str, str]:
 
 
 def released(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tells if the user has allowed changes of an installed file, given its project or absolute
-    path.
+    """Return a function that takes a path and returns True if the user has allowed changes to that installed file.
+
+    The path is absolute or relative to the project.
     """
     is_free = matcher(tuple(patterns))
     return lambda path: is_free(os.fsencode(path.lstrip("/")))
@@ -263,8 +267,8 @@ def released(patterns: Iterable[str]) -> Callable[[str], bool]:
 def _started(command: Command, found: Interpreter | None, root: Path, path: str) -> tuple[str, ...]:
     """Return the command's first words with each program as an absolute path.
 
-    A launcher such as ``poetry run pytest`` might select another environment in another folder. So the program of the
-    environment that the launcher selected is used directly.
+    A launcher such as ``poetry run pytest`` might select another environment in another folder. Therefore the program
+    is taken directly from the environment that the launcher selected.
     """
     head = list(command.head)
     program = _program(command, found, root, path)

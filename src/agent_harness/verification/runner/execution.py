@@ -1,7 +1,7 @@
-"""Runs one command on one commit, in a checkout made by the harness, with limits; a result without a valid report does
-not count.
+"""Execution of one command on one commit, with limits, in a checkout made by the harness.
 
-``run_tests`` is the usual entry point. ``execute`` and ``execute_plain`` work in an existing checkout.
+A result without a valid report does not count. ``run_tests`` is the usual entry point. ``execute`` and
+``execute_plain`` work in an existing checkout.
 """
 
 import json
@@ -73,7 +73,7 @@ def run_tests(
     """Run a test command on a commit and return the result. All processes that the command started are ended.
 
     ``git.root`` is the project. ``keep_going`` is for whole suites: neither a failed test nor a test module that cannot
-    be imported stops the run. A run without a valid report has a ``problem`` and no report (C61).
+    be imported stops the run. If no valid report exists, the result has a ``problem`` and no report (C61).
     """
     with place_for(git, commit, environment=environment, overlays=overlays) as checkout:
         asked = RunAsked(seconds=timeout_seconds, keep_going=keep_going)
@@ -89,10 +89,10 @@ def place_for(
     overlays: Sequence[Overlay | Edits] = (),
     neutral: bool = False,
 ) -> Iterator[Checkout]:
-    """Yield the folder in which to run commands on a commit: a new checkout, or the project with ``isolation:
-    in_place``.
+    """Yield the folder in which to run commands on a commit.
 
-    The path of a ``neutral`` checkout does not reveal which check it belongs to.
+    This is a new checkout, or the project itself with ``isolation: in_place``. The path of a ``neutral`` checkout does
+    not reveal which check it belongs to.
     """
     if environment.isolation == IN_PLACE:
         with in_place(git, commit) as checkout:
@@ -120,8 +120,9 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStart:
-    """A prepared test command in a checkout; every pytest process that it starts gets the harness's options and
-    plugin.
+    """A test command that is ready to start in a checkout.
+
+    Every pytest process that the command starts gets the harness's options and plugin.
     """
 
     __test__ = False  # a name for people, not a test class for pytest
@@ -140,7 +141,7 @@ class TestStart:
     stop: Stop | None = None
 
     def watched(self, asked: "RunAsked") -> "Watched":
-        """Run the command once, and return its result with what the harness's plugin recorded."""
+        """Run the command once, and return the result together with what the harness's plugin recorded."""
         report = self._report()
         private, checkout = report.parent, self.checkout
         scripts = () if self.command.pytest else self.scripts
@@ -160,7 +161,9 @@ class TestStart:
         return Watched(done, seen.sessions, report)
 
     def with_own_report(self, asked: "RunAsked", named: str | None) -> tuple[process.Completed, _Found]:
-        """Run a test runner other than pytest once. It writes its report to the file ``named``, if that is given."""
+        """Run a test runner other than pytest once. If ``named`` is given, the runner writes its report to this
+        file.
+        """
         report = self._report()
         place = _fresh_report(self.checkout, named, report)
         done = self._run(asked, report, {})
@@ -193,7 +196,7 @@ class TestStart:
 def execute(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a test command in a checkout. With ``asked.again``, recorded calls are repeated instead of running tests."""
+    """Run a test command in a checkout. If ``asked.again`` is given, repeat recorded calls and run no tests."""
     parsed = parse(command)
     environment, in_place = environment.completed(parsed), environment.isolation == IN_PLACE
     start = TestStart(
@@ -220,7 +223,7 @@ def execute(
 
 
 def _written(file: Path, rows: Sequence[object]) -> Path | None:
-    """Write rows to a file as JSON and return the file; None if there are no rows."""
+    """Write rows to a file as JSON and return the file; return None if there are no rows."""
     if not rows:
         return None
     file.write_text(json.dumps(rows), encoding="utf-8")
@@ -252,7 +255,7 @@ def _led_to_ours(place: Path, scripts: Collection[str]) -> Iterator[None]:
 def execute_plain(
     checkout: Checkout, command: str, asked: "RunAsked", *, environment: RunEnvironment, stop: Stop | None = None
 ) -> Run:
-    """Run a command of which only the exit status counts, such as a linter."""
+    """Run a command whose result is only its exit status, such as a linter."""
     parsed = parse(command)
     environment = environment.completed(parsed)
     started = environment.words(parsed, checkout.cwd) or command
@@ -286,7 +289,7 @@ class RunAsked:
 
 
 class FolderAccess(NamedTuple):
-    """Folders that a run may change (``own``), and folders that it must not change (``reads``)."""
+    """Folders that a run may change (``own``), and folders that the run may read but not change (``reads``)."""
 
     own: Sequence[Path]
     reads: Sequence[Path] = ()
@@ -294,7 +297,9 @@ class FolderAccess(NamedTuple):
 
 
 def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
-    """Return the folder access of a test run in a checkout; a run in place may also change the project."""
+    """Return the folder access of a test run in a checkout. A run in the project's own folder may also change the
+    project.
+    """
     if environment.isolation == IN_PLACE:
         own = [checkout.private, checkout.top, environment.root]
         return FolderAccess(own, _repository_of(environment.root), environment.sandbox)
@@ -304,8 +309,9 @@ def access_of(checkout: Checkout, environment: RunEnvironment) -> FolderAccess:
 def access_of_checkout(
     checkout: Checkout, project: Path, linked: Iterable[str], sandbox: SandboxSettings
 ) -> FolderAccess:
-    """Return write access to a checkout and its linked folders, where tools keep caches, but not to Python
-    environments.
+    """Return write access to a checkout and its linked folders, because tools keep caches there.
+
+    Python environments are excluded from this write access.
     """
     folders = (project / link for link in linked)
     own = [checkout.private, *(each for each in folders if not (each / "pyvenv.cfg").exists())]
@@ -315,15 +321,16 @@ def access_of_checkout(
 
 
 def _repository_of(project: Path) -> list[Path]:
-    """Return the project's git folder, which is outside the project if this is a linked work tree. Empty without
-    git.
+    """Return the project's git folder; an empty list without git.
+
+    If the project is a linked work tree, this folder is outside the project.
     """
     found = locate(project)
     return [Path(found.shared_dir)] if found else []
 
 
 def _fresh_report(checkout: Checkout, named: str | None, private: Path) -> Path:
-    """Return the path at which a test runner writes its report; delete a committed or old report at that path."""
+    """Return the path at which a test runner writes its report. Delete any file that already exists at that path."""
     if not named:
         return private
     place = checkout.cwd / named
@@ -351,12 +358,12 @@ def run_command(
 ) -> process.Completed:
     """Run a command and return the result. A missing working folder is reported like a missing command.
 
-    The command gets a temporary home and temporary folder, deleted afterwards. In a sandbox, it may otherwise change
-    only the folders in ``access``. Failures that look like a lack of network or of a file in the user's home are
-    explained at the end of the output. Raise ``Refused`` if a required sandbox is not available.
+    The command gets a temporary home and a temporary folder, which are deleted afterwards. In a sandbox, the command
+    may otherwise change only the folders in ``access``. If a failure looks like a lack of network or of a file in the
+    user's home, an explanation is added to the output. Raise ``Refused`` if a required sandbox is not available.
 
         plain             run with the user's variables, the ``network`` and the folders ``laid`` over others
-        needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written
+        needs_temporary   with ``plain``: set TMPDIR if the usual temporary folder cannot be written to
         at_home           read access to the user's home instead of a temporary home
     """
     with TemporaryFolder() as temporary:
@@ -421,7 +428,7 @@ def _completed(command: str | list[str], **terms: Any) -> process.Completed:
 
 
 def _judged(done: process.Completed, read: Callable[[], Report], limit_seconds: float, where: str) -> _Found:
-    """Return the run's report and None, or None and the reason why no report counts."""
+    """Return the run's report and None; if no report counts, return None and the reason."""
     if done.over_limit:
         return None, f"it {done.over_limit}{f' in {where}' if where else ''}"
     if done.timed_out:
@@ -448,8 +455,9 @@ def _believed(sessions: dict[int, RecordedSession], report: Path, done: process.
 
 
 def run_of(command: str, checkout: Checkout, done: process.Completed, found: _Found, project: Path) -> Run:
-    """Return the result of a run, with its report or problem. Paths of the checkout in the output become project
-    paths.
+    """Return the result of a run, with its report or problem.
+
+    Paths of the checkout in the output are replaced by project paths.
     """
     report, problem = found
     return Run(

@@ -1,8 +1,8 @@
 """Repository of a checkout: the history and tags of the base commit, and one commit with the agent's work.
 
-It does not contain the agent's intermediate commits or other objects that the agent added, so code cannot read its
-answers from such objects. The objects of the base commit are packed once, into the user's cache, and shared by all
-checkouts. If packing fails or takes too long, the checkout uses the project's own object store.
+The repository does not contain the agent's intermediate commits or other objects that the agent added. Code therefore
+cannot read expected answers from such objects. The objects of the base commit are packed once, into the user's cache,
+and shared by all checkouts. If packing fails or takes too long, the checkout uses the project's own object store.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ def make_repository(
 ) -> str:
     """Create the repository for a checkout of ``commit`` in ``folder``. Return the commit to check out.
 
-    If there is a ``base``, the result is one commit with the files of ``commit`` and the parent ``base``. ``others``
-    are commits whose files the checkout may also need. ``cache`` is the folder for packed objects.
+    If ``base`` is given, this is a new commit with the files of ``commit`` and the parent ``base``. ``others`` are
+    commits whose files the checkout may also need. ``cache`` is the folder for packed objects.
     """
     for name in ("objects/info", "objects/pack", "refs", "info"):
         (folder / name).mkdir(parents=True)
@@ -68,7 +68,7 @@ def make_repository(
 
 
 def own_objects(store: Path, objects: Path) -> bool:
-    """Copy the packed objects into a repository. Return False if they are too large or incomplete."""
+    """Copy the packed objects into a repository. Return False if the packed objects are too large or incomplete."""
     packs = list((store / "pack").glob("pack-*"))
     if not (store / "lock").exists() or sum(each.stat().st_size for each in packs) > _MOST_COPIED:
         return False
@@ -83,7 +83,7 @@ def store_of(git: Git, cache: Path) -> Path:
 
 
 def _stored(git: Git, root: str, cache: Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder with the packed objects of a commit's history, and the tags as a mapping from name to
+    """Return the folder with the packed objects of a commit's history. Also return the tags, as a mapping from name to
     commit.
     """
     store = store_of(git, cache)

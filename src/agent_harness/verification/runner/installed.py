@@ -1,10 +1,10 @@
-"""Record of the installed files that influence a check and that an agent could change, at one moment.
+"""Record of the state of installed files that influence a check and that an agent could change.
 
 A test run loads an interpreter, ``.pth`` and start-up files, pytest with its dependencies, and every plugin registered
-with pytest. ``Installed.now`` records these files, and in an environment inside the project all code files. The record
-contains size, times and inode, which a user's program cannot restore after a change. If they differ, the content is
-compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no agent can write are skipped
-(``places``). Source: features.md C54.
+with pytest. ``Installed.now`` records these files. In an environment inside the project, it records all code files. For
+each file, the record contains size, times and inode. A user's program cannot restore all of these after a change. If
+they differ, the content is compared with the installer's ``RECORD`` file (``installed_changes.py``). Files that no
+agent can write are skipped (``places``). Source: features.md C54.
 """
 
 import base64
@@ -53,7 +53,8 @@ class Installed:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     def now(self, *, programs_only: bool = False) -> "Installed":
-        """Return the current state of the same files and folders. Files whose stamp is unchanged are not read again.
+        """Return the current state of the files and folders in this record. Files whose stamp is unchanged are not read
+        again.
 
         ``programs_only``: update only the programs and the linked folders.
         """
@@ -118,14 +119,14 @@ def places(
     above: str = "",
     lent: Sequence[str] = (),
 ) -> Installed:
-    """Return an empty record of the files and folders that an agent of the project in ``root`` may change.
+    """Return an empty record of those files and folders that an agent of the project in ``root`` may change.
 
     ``confined``: the agent works in a sandbox.
     """
     is_open = left_open([root], settings=settings) if confined else lambda _: True
 
     def may_change(path: str) -> bool:
-        """Return True if an agent could change the file, or replace a symbolic link on its path."""
+        """Return True if an agent could change the file, or could replace a symbolic link on its path."""
         ways = (path, *map(str, Path(path).parents))
         return is_open(path) or any(os.path.islink(each) and is_open(os.path.dirname(each)) for each in ways)
 
@@ -149,19 +150,21 @@ def places(
 
 
 class _Reader:
-    """Collector of file stamps, and of digests for files whose content is not recorded elsewhere."""
+    """Collector of file stamps. For files whose content is not recorded elsewhere, the collector also computes
+    digests.
+    """
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.found: dict[str, str] = {}
         self._known = known
 
     def read(self, path: str) -> None:
-        """Record a file's stamp and digest; skip a missing file."""
+        """Record a file's stamp and digest. Skip a file that does not exist."""
         if content := self.content(path, self._known.get(path, "")):
             self.found[path] = content
 
     def content(self, path: str, known: str) -> str:
-        """Return the stamp and digest of a file as text. If the stamp is unchanged, return ``known`` without reading
+        """Return the stamp and digest of a file as text. If the stamp is unchanged, return ``known`` and do not read
         the file.
         """
         try:
@@ -184,7 +187,8 @@ class _Reader:
             return
 
     def site(self, site: str, runners: Collection[str], *, whole: bool) -> list[str]:
-        """Record the start-up files and the test runners' code in a package folder; with ``whole``, record all code.
+        """Record the start-up files and the test runners' code in a package folder; if ``whole`` is set, record all
+        code.
 
         Return the files that ``.pth`` lines import.
         """
@@ -235,7 +239,7 @@ def _listed(folder: str) -> list[os.DirEntry[str]]:
 
 
 def stamp_of(found: os.stat_result) -> str:
-    """Return size, times and inode of a file as text; a user's program cannot restore all of these after a change."""
+    """Return size, times and inode of a file as text. A user's program cannot restore all of these after a change."""
     return f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}.{found.st_ino}"
 
 
@@ -245,7 +249,7 @@ def with_changes(entries: Mapping[str, str], changes: Mapping[str, str | None]) 
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, with invalid bytes replaced; an empty string if it cannot be read."""
+    """Return the text of a file, with invalid bytes replaced; an empty string if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -260,7 +264,7 @@ def _imported(pth: Path) -> list[str]:
 
 
 def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
-    """Return the package folders of the interpreters, and those that ``.pth`` files add to them."""
+    """Return the package folders of the interpreters, and the folders that ``.pth`` files add to them."""
     own = dict.fromkeys(site for each in interpreters for site in each.sites)
     lines = ((site, line) for site in own for pth in Path(site).glob("*.pth") for line in text_of(pth).splitlines())
     added = (os.path.join(site, line) for site, line in lines if line[:1] not in ("", "#") and "\0" not in line)
@@ -272,7 +276,7 @@ def _sites(interpreters: Iterable[Interpreter]) -> list[str]:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed distribution, located by its metadata folder."""
+    """An installed distribution. Its metadata folder tells where it is installed."""
 
     site: str
     place: str  # of the metadata
@@ -305,7 +309,9 @@ class Distribution:
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """Entries of the package folder that belong only to this distribution, without shared namespace packages."""
+        """Entries of the package folder that belong only to this distribution. Shared namespace packages are
+        omitted.
+        """
         if not self.contents:
             names = set(text_of(Path(self.place, "top_level.txt")).split())
             return frozenset((*names, *(f"{name}.py" for name in names)))
@@ -322,8 +328,9 @@ class Distribution:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == self.contents.get(path)
 
     def as_runner(self) -> str:
-        """Return the record of a test runner as text: version, code digest, installation stamp, own entries and
-        metadata path.
+        """Return the record of a test runner as text.
+
+        The record contains version, code digest, installation stamp, own entries and metadata path.
         """
         code = sorted(f"{path} {digest}" for path, digest in self.contents.items() if path.endswith(_CODE) and digest)
         digest = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
@@ -335,7 +342,7 @@ class Distribution:
 
 
 def normal(name: str) -> str:
-    """Return the normalized name of a distribution, which is the same for all its spellings."""
+    """Return the normalized name of a distribution. All spellings of the name give the same result."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,6 +1,6 @@
-"""Changes of installed files, sorted by effect: those that influence every test run, and all others.
+"""Changes of installed files, sorted by effect: changes that influence every test run, and all other changes.
 
-Only contents count. Reinstalling the same version or touching files is not a change. The expected content of a file
+Only contents count. Reinstalling the same version or touching a file is not a change. The expected content of a file
 comes from its installer's ``RECORD`` file.
 """
 
@@ -81,7 +81,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Changes of the installed files between two moments."""
+    """Differences between two records of the installed files, made at two moments."""
 
     steering: Mapping[str, Change] = field(default_factory=dict)  # by entry: runs, or is run by, every run of tests
     plugins: Mapping[str, Change] = field(default_factory=dict)  # by entry
@@ -108,12 +108,14 @@ class Differences:
 
     @property
     def blocking(self) -> str:
-        """Options that stop pytest from loading the blocked plugins, as the value of an environment variable."""
+        """Options that stop pytest from loading the blocked plugins, formatted as the value of an environment
+        variable.
+        """
         return shlex.join(without_plugins(self.blocked))
 
     @property
     def findings(self) -> list[Finding]:
-        """Findings that reject the work, and findings for the user."""
+        """Findings on these changes: those that reject the work, and those that only inform the user."""
         found: list[Finding] = []
         if self.steering:
             each = list(dict.fromkeys(self.steering.values()))
@@ -140,8 +142,9 @@ class Differences:
 
 
 def differences(before: Installed, now: Installed, *, project: Path) -> Differences:
-    """Return the differences between two records of the installed files. Paths inside the project become relative to
-    it.
+    """Return the differences between two records of the installed files.
+
+    Paths inside the project are converted to paths relative to the project.
     """
     old, new = before.entries, now.entries
     apart = sorted({key for key, _ in old.items() ^ new.items()}, key=lambda key: (key.startswith("/"), key))
@@ -166,7 +169,7 @@ def differences(before: Installed, now: Installed, *, project: Path) -> Differen
 
 
 def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the changed paths in linked folders, and the linked folders that an installer has mostly rewritten."""
+    """Return the changed paths in linked folders, and those linked folders that an installer has mostly rewritten."""
     by_folder: dict[str, list[str]] = {}
     for key in differing:
         by_folder.setdefault(key.partition("\t")[0], []).append(key)
@@ -180,7 +183,7 @@ def _lent_changes(old: Mapping[str, str], differing: Sequence[str]) -> tuple[dic
 
 
 def _same(key: str, old: str | None, new: str | None) -> bool:
-    """Return True if two values of an entry describe the same content, apart from the time of writing."""
+    """Return True if two values of an entry describe the same content. The time of writing is ignored."""
     if old is None or new is None or old == new:
         return old == new
     parts = 2 if key.startswith(RUNNER) else 1 if key.startswith(PLUGIN) else 0
@@ -190,7 +193,7 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 class _Comparison:
-    """Classifier of changed entries by what they can influence."""
+    """Classifier that sorts changed entries by what they can influence."""
 
     def __init__(self, before: Installed, now: Installed, project: Path) -> None:
         self.steering: dict[str, Change] = {}
@@ -215,12 +218,15 @@ class _Comparison:
 
     @cached_property
     def _tops(self) -> set[str]:
-        """Entries ``<site>/<name>`` of the package folders that contained files before."""
+        """Entries ``<site>/<name>`` of the package folders that already contained files in the old record."""
         placed = ((site, path) for key in self._old for site, path in (self._placed(key),) if site)
         return {f"{site}/{path.partition('/')[0]}" for site, path in placed}
 
     def _placed(self, path: str) -> tuple[str, str]:
-        """Return the package folder that contains a file, or an empty string, and the file's path in that folder."""
+        """Return the package folder that contains a file, and the file's path in that folder.
+
+        The folder is an empty string if no package folder contains the file.
+        """
         site = next((each for each in self._sites if path.startswith(f"{each}/")), "")
         return site, path.removeprefix(f"{site}/")
 
@@ -253,9 +259,7 @@ class _Comparison:
             self._changed(key, whole if old is None and whole not in self._tops else key, old, new)
 
     def _plugin(self, key: str, old: str | None, new: str | None) -> None:
-        """Block a new plugin. If it has the name of a plugin that was there before, report a change of the test run
-        instead.
-        """
+        """Block a new plugin. If an earlier plugin had the same name, report a change of the test run instead."""
         if new is None or not self._versions:
             return
         names, place = new.split("\t")
@@ -267,11 +271,10 @@ class _Comparison:
             self.plugins[key] = Change(self._shown(place), names=tuple(sorted(fresh)))
 
     def _steers_from(self, site: str, path: str, old: str | None, new: str | None) -> bool:
-        """Return True if a changed file of a package folder influences test runs, or record the change as a harmless
-        package.
+        """Return True if a changed file of a package folder influences test runs.
 
-        A file influences test runs if it runs at every start, belongs to a test runner, or differs from what was
-        installed.
+        Otherwise record the change of a harmless package if possible. A file influences test runs if it runs at every
+        start, belongs to a test runner, or differs from what was installed.
         """
         key, top, owner = f"{site}/{path}", path.partition("/")[0], self._owner(site, path)
         runner = self._runner_of.get(top)
@@ -293,8 +296,9 @@ class _Comparison:
         return False
 
     def _is_known_top(self, site: str, top: str, new: str) -> bool:
-        """Return True if an entry that no distribution lists existed before, is in the project, or has an old
-        installation format.
+        """Return True if an entry that no distribution lists is known.
+
+        A known entry existed before, is in the project, or has an old installation format.
         """
         known = f"{site}/{top}" in self._tops or top.endswith(".egg")
         old_ones = (each for each in self._packages[site] if not any(each.contents.values()))
@@ -326,8 +330,9 @@ class _Comparison:
         return f"{python} -m pip install --force-reinstall --no-deps {name}=={version}"
 
     def _owner(self, site: str, path: str) -> Distribution | None:
-        """Return the distribution that now lists a file as its own. Only a test runner can own a test runner's
-        files.
+        """Return the distribution that now lists a file as its own.
+
+        A file of a test runner can be owned only by a test runner.
         """
         if site not in self._owners:
             owners = sorted(self._packages[site], key=lambda each: each.name in self._versions)
@@ -337,7 +342,7 @@ class _Comparison:
         return None if found and is_of_runner and found.name not in self._versions else found
 
     def _is_plain(self, pth: Path) -> bool:
-        """Return True if a ``.pth`` file only adds folders of the project or contains known import lines."""
+        """Return True if each line of a ``.pth`` file adds a folder of the project or is a known import line."""
         for line in map(str.strip, text_of(pth).splitlines()):
             if line.startswith(("import ", "import\t")):
                 plain = _KNOWN_LINES.fullmatch(line) is not None
@@ -352,7 +357,7 @@ class _Comparison:
 
 
 def _is_known(module: Path) -> bool:
-    """Return True if a module is unchanged code of setuptools that runs at every start of Python."""
+    """Return True if a module is unchanged code of setuptools, which runs at every start of Python."""
     lines = text_of(module).splitlines(keepends=True)
     tables = [line for line in lines if line.startswith(_FINDER_TABLES)]
     rest = "".join(line for line in lines if line not in tables).removesuffix("\n")
@@ -378,13 +383,13 @@ def _interpreter_of(path: str, interpreters: Iterable[Interpreter]) -> Interpret
 
 
 def without_compiled(found: Differences, interpreters: Iterable[Interpreter]) -> Differences:
-    """Return the differences without changed bytecode of test runners, if that bytecode could be compiled again."""
+    """Return the differences without changed bytecode of test runners, if this bytecode could be compiled again."""
     again = bool(found.compiled) and compiled_anew(found.compiled, interpreters)
     return replace(found, compiled=()) if again else found
 
 
 def compiled_anew(paths: Sequence[str], interpreters: Iterable[Interpreter]) -> bool:
-    """Compile the bytecode of test runners again, or delete the bytecode if it has no source. Return False if this
+    """Compile the bytecode of test runners again, or delete bytecode that has no source. Return False if this
     failed.
     """
     known, work = [*interpreters], dict[str, list[str]]()

@@ -25,9 +25,9 @@ class FirstLook:
     """State of the installed files outside the workspaces before the first agent of ``run`` started.
 
     Several agents may use the same environment outside their workspaces. Each workspace records the installed files
-    before an attempt, and changes by another agent would then seem to have been there before. So the first record of
-    the run is stored in one shared file, and later records are compared with it. ``inside`` is the folder of the
-    current workspace, whose own files are not shared.
+    before an attempt. Changes that another agent made before then would seem to be old. Therefore the first record of
+    the run is stored in one shared file, and later records are compared with this record. ``inside`` is the folder of
+    the current workspace, whose own files are not shared.
     """
 
     def __init__(self, path: str, run: str, inside: str) -> None:
@@ -36,10 +36,10 @@ class FirstLook:
         self._inside = (f"{inside}/", f"{os.path.realpath(inside)}/")
 
     def before(self, before: Installed, now: Installed) -> Installed:
-        """Return ``before`` with shared entries replaced by their state at the first record of the run.
+        """Return ``before``, with shared entries replaced by their state in the first record of the run.
 
         Changes that this workspace already knows about are kept. If the shared file cannot be written, return
-        ``before``.
+        ``before`` unchanged.
         """
         shared = tuple(each for each in now.interpreters if not each.prefix.startswith(self._inside))
         outside = now if shared == now.interpreters else replace(now, interpreters=shared, above="", lent=()).now()
@@ -81,7 +81,9 @@ class FirstLook:
 
     @contextmanager
     def _held(self) -> Iterator[dict[str, Any]]:
-        """Yield this run's shared record under an exclusive file lock; empty if the file belongs to another run."""
+        """Yield this run's shared record under an exclusive file lock. The record is empty if the file belongs to
+        another run.
+        """
         lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -97,7 +99,7 @@ def _path_of(key: str, value: str) -> str:
 
 
 def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> Callable[[str, str], bool]:
-    """Return a function that tells if an entry belongs to these interpreters and programs."""
+    """Return a function that takes an entry and returns True if it belongs to these interpreters and programs."""
     names = {f"{PROGRAM}{name}" for name in programs}
     own = {file for each in interpreters for file in (each.executable, f"{each.prefix}/pyvenv.cfg")}
     folders = tuple({f"{at}/" for each in interpreters for at in each.sites})
@@ -110,17 +112,16 @@ def _scope(interpreters: tuple[Interpreter, ...], programs: tuple[str, ...]) -> 
 
 
 class InstalledRecord:
-    """Record of the installed files before an agent started, in one file outside the project. If ``path`` is None,
-    nothing is stored.
+    """Record of the installed files before an agent started, in one file outside the project.
 
-    A change that influences tests counts in later sessions too, until it is undone or the user allows it. A session
-    that was killed counts as still running. A session without changes may stay open for the next session of the same
-    process or run (``leave``, ``goes_on``). Changes in between count as made by an agent. ``close`` ends a session left
-    open.
+    If ``path`` is None, nothing is stored. A change that influences tests counts in later sessions too, until the
+    change is undone or the user allows it. A killed session counts as still running. A session without changes may stay
+    open for the next session of the same process or run (``leave``, ``goes_on``). Changes made between these sessions
+    count as made by an agent. ``close`` ends a session that was left open.
     """
 
     def __init__(self, path: str | None, first: FirstLook | None = None) -> None:
-        """Create the record for a file path. ``first`` is the shared record of a run with several workspaces."""
+        """Create the record in the file ``path``. ``first`` is the shared record of a run with several workspaces."""
         self.path = path
         self.first = first
         self._state = _CLOSED
@@ -128,16 +129,16 @@ class InstalledRecord:
 
     @property
     def is_open(self) -> bool:
-        """True if a session that this object began has not ended."""
+        """True if this object has begun a session that has not ended."""
         return self._state != _CLOSED
 
     @property
     def is_unchanged(self) -> bool:
-        """True if the last comparison since the session began found no difference, including file times."""
+        """True if the last comparison since the session began found no difference, not even in file times."""
         return self._state == _SAME
 
     def goes_on(self, wanted: Installed, by: str = "") -> bool:
-        """Begin the next session with the record of the previous session, without reading the installed files again.
+        """Begin the next session with the record of the previous session. The installed files are not read again.
 
         Later changes count as made by an agent. Return False if the previous session left no usable record, or if the
         record does not cover ``wanted``.
@@ -151,7 +152,7 @@ class InstalledRecord:
         return True
 
     def _was_left(self, found: Mapping[str, Any], by: str) -> bool:
-        """Return True if a session of the same run ended a moment ago without changes by an agent."""
+        """Return True if a session of the same run ended a moment ago and no agent made changes in that session."""
         at = found.get("at")
         if found.get("open"):
             with suppress(OSError):
@@ -160,7 +161,7 @@ class InstalledRecord:
         return bool(by) and found.get("by") == by and fresh and not found["left"]
 
     def leave(self) -> bool:
-        """Leave the session open for the next process of the same run. Return False if something has changed.
+        """Leave the session open for the next process of the same run. If something has changed, return False.
 
         A session that was started without a run name is not continued.
         """
@@ -172,7 +173,7 @@ class InstalledRecord:
         return True
 
     def close(self, *, project: Path) -> None:
-        """End a session that was left open or killed. Changes since it began count as made by an agent."""
+        """End a session that was left open or killed. Changes since the session began count as made by an agent."""
         if self._read().get("open"):
             self.end(project=project)
 
@@ -189,10 +190,10 @@ class InstalledRecord:
     def changes(
         self, *, project: Path, frees: Callable[[str], bool] = lambda _: False, programs_only: bool = False
     ) -> Differences:
-        """Return the changes since the session began; if no session is open, those left by earlier sessions.
+        """Return the changes since the session began; if no session is open, the changes left by earlier sessions.
 
-        Changed bytecode of test runners is compiled again; only bytecode for which this failed is returned. Without a
-        record, nothing has changed. ``programs_only``: compare only the programs and linked folders.
+        Changed bytecode of test runners is compiled again; only bytecode for which this failed is returned. If there is
+        no record, the result is empty. ``programs_only``: compare only the programs and linked folders.
         """
         known = self.places()
         if known is None:
@@ -207,7 +208,7 @@ class InstalledRecord:
         return without_compiled(differences(before, now, project=project).without(frees), now.interpreters)
 
     def before(self, now: Installed, *, project: Path) -> Installed:
-        """Return the state that counts as installed before: ``now``, but with changes by an agent reverted."""
+        """Return the state that counts as installed before the session: ``now``, with changes by an agent reverted."""
         found, now = self._read(), self._widened(now)
         entries, left = found.get("entries", {}), found.get("left", {})
         kept = {key for key, value in left.items() if now.entries.get(key, "") == value}
@@ -217,9 +218,10 @@ class InstalledRecord:
         return replace(now, entries=with_changes(now.entries, back), left=frozenset(left))
 
     def _widened(self, now: Installed) -> Installed:
-        """Return ``now``, extended by the files that agents could write in an open session or one that left changes.
+        """Return ``now``, extended by the files that agents of earlier or open sessions could write.
 
-        Those agents may have worked without a sandbox.
+        Only an open session and a session that left changes count. Agents in these sessions may have worked without a
+        sandbox.
         """
         found, known = self._read(), self.places()
         if known is None or not (found.get("open") or found["left"]):
@@ -234,7 +236,7 @@ class InstalledRecord:
         return replace(now, interpreters=interpreters, closed=closed).now()
 
     def begin(self, now: Installed, *, project: Path, by: str = "") -> Installed:
-        """Store the current state as the state before a new session of the run ``by``, and return this state."""
+        """Store and return the current state, as the state before a new session of the run ``by``."""
         now = self._widened(now)
         before = self.before(now, project=project)
         before = self.first.before(before, now) if self.first else before
@@ -251,11 +253,10 @@ class InstalledRecord:
         by: str = "",
         again: bool = True,
     ) -> None:
-        """Record the changes of the ending session, except those that the user has allowed. ``before`` defaults to the
-        stored state.
+        """Record the changes of the session that ends, except those that the user has allowed.
 
-        ``by`` names the run that may continue with the stored record. If ``again`` is False, the last comparison of the
-        session is reused, because no agent has run since.
+        ``before`` defaults to the stored state. ``by`` names the run that may continue with the stored record. If
+        ``again`` is False, the last comparison of the session is reused, because no agent has run since then.
         """
         before, seen = before or self.places(), self._seen
         self._state, self._seen = _CLOSED, None
@@ -288,7 +289,7 @@ class InstalledRecord:
         return _LAST[self.path][1]
 
     def _write(self, seen: Installed, left: Mapping[str, str], *, is_open: bool, by: str = "") -> None:
-        """Store the record. Ignore a folder that cannot be written, as in an agent's sandbox."""
+        """Store the record. If the folder cannot be written to, as in an agent's sandbox, do nothing."""
         record = {
             "open": is_open,
             "by": by,
@@ -304,7 +305,9 @@ class InstalledRecord:
                 self._remember(stamp_of(os.lstat(self.path)), record)
 
     def _remember(self, as_is: str, record: dict[str, Any]) -> None:
-        """Keep only this record in memory, because records are large and a process works on one project at a time."""
+        """Keep only this record in memory, because records are large and a process works on only one project at a
+        time.
+        """
         _LAST.clear()
         _LAST[str(self.path)] = (as_is, record)
 
@@ -317,7 +320,7 @@ def _interpreters(record: Mapping[str, Any]) -> tuple[Interpreter, ...]:
 
 
 def _of_concern(found: Differences) -> set[str]:
-    """Return the changed entries that matter in later sessions."""
+    """Return those changed entries that still matter in later sessions."""
     return {*found.steering, *found.plugins, *found.compiled, *found.lent}
 
 

@@ -1,4 +1,6 @@
-"""Python interpreters that commands start: found as a shell would find them, and queried for their package folders."""
+"""Python interpreters that commands start. They are found as a shell would find them, and asked for their package
+folders.
+"""
 
 import filecmp
 import json
@@ -44,7 +46,7 @@ class Interpreter:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Paths that determine what the interpreter loads, without its standard library."""
+        """Paths that determine what the interpreter loads. The standard library is left out."""
         return (self.executable, self.prefix, *self.sites)
 
     def as_record(self) -> dict[str, Any]:
@@ -52,7 +54,7 @@ class Interpreter:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def called(self, name: str) -> Self | None:
-        """Return this interpreter under another program name in the same folder; None if that name is another
+        """Return this interpreter under another program name in the same folder; None if that name is a different
         program.
         """
         path = Path(self.executable).with_name(name)
@@ -61,7 +63,7 @@ class Interpreter:
 
     @classmethod
     def from_record(cls, record: object) -> Self | None:
-        """Return the interpreter in a JSON object of ``as_record`` or of a queried interpreter; None for invalid
+        """Return the interpreter from a JSON object that ``as_record`` or a queried interpreter made; None for invalid
         input.
         """
         found = record if isinstance(record, dict) else {}
@@ -80,13 +82,13 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Interpreters:
-    """Finder of the interpreters that commands start with these environment variables; results are cached."""
+    """Finder of the interpreters that commands start if they get these environment variables. Results are cached."""
 
     variables: Mapping[str, str]
     answers: dict[tuple[str, Path], Interpreter | None] = field(default_factory=dict)
 
     def behind(self, command: Command, root: Path) -> Interpreter | None:
-        """Return the interpreter that ``command`` would start in ``root``; None if there is none that can be
+        """Return the interpreter that ``command`` would start in ``root``; None if no such interpreter can be
         queried.
         """
         if command.launched:
@@ -111,7 +113,7 @@ class Interpreters:
         return self.answers[path, root]
 
     def _answer(self, path: str, root: Path) -> Interpreter | None:
-        """Query a program for its interpreter, or reuse an earlier answer if nothing that determines the answer has
+        """Query a program for its interpreter. Reuse an earlier answer if nothing that determines the answer has
         changed.
         """
         key = (path, root, _decided_by(path, root, self.variables), frozenset(self.variables.items()))
@@ -144,7 +146,10 @@ def _stamp_at(path: Path) -> str:
 
 
 def _one_program(path: str, other: str) -> bool:
-    """Return True if two names in one folder are the same program: a link, or a shim that looks up its own name."""
+    """Return True if two names in one folder are the same program.
+
+    One name is a link to the other, or the program is a shim that looks up its own name.
+    """
     if Path(path).parent != Path(other).parent:
         return False
     try:
@@ -159,8 +164,9 @@ def is_python(name: str) -> bool:
 
 
 def program_path(word: str, *, root: Path, path: str) -> str | None:
-    """Return the absolute path of a program as a shell in ``root`` would find it, without resolving symbolic links.
-    None if not found.
+    """Return the absolute path of a program as a shell in ``root`` would find it, or None if there is no such program.
+
+    Symbolic links are not resolved.
     """
     if "/" in word:
         absolute = os.path.join(root, word)  # noqa: PTH118  (keeps an absolute word, and links)
@@ -169,7 +175,7 @@ def program_path(word: str, *, root: Path, path: str) -> str | None:
 
 
 def interpreter_of_script(path: str) -> str | None:
-    """Return the Python interpreter named in the first lines of a console script; None if there is none."""
+    """Return the Python interpreter that the first lines of a console script specify; None if there is none."""
     try:
         with Path(path).open("rb") as file:
             lines = file.read(2048).decode(errors="replace").splitlines()

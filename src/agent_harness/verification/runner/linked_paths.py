@@ -1,8 +1,8 @@
 """Parts of the project's environment that a checkout gets, and the redirection of imports to the checkout.
 
 Packages installed in the project (``.venv``, ``node_modules``) are in no commit, so checkouts get links to them. Build
-results, caches and reports are not linked, because they could replace missing work. An editable install imports from
-the agent's folder. So ``PYTHONPATH`` starts with the corresponding folders of the checkout.
+results, caches and reports are not linked, because they could replace missing work. An editable install imports modules
+from the agent's folder. Therefore ``PYTHONPATH`` starts with the corresponding folders of the checkout.
 """
 
 import ast
@@ -56,7 +56,7 @@ class Mapped:
 
 
 def mapped(sites: Iterable[str], project: Path) -> Mapped:
-    """Return the folders of ``project`` from which an interpreter imports because of these package folders."""
+    """Return the folders of ``project`` from which an interpreter imports modules because of these package folders."""
     place = Path(os.path.realpath(project))
     roots: dict[str, None] = {}
     packages: dict[str, str] = {}
@@ -74,7 +74,7 @@ def mapped(sites: Iterable[str], project: Path) -> Mapped:
 
 
 def _targets(site: str) -> Iterator[tuple[str, str]]:
-    """Yield every entry of a package folder that leads elsewhere: the module name and the absolute path.
+    """Yield every entry of a package folder that refers to another folder, as a module name and an absolute path.
 
     For an import folder, the module name is empty.
     """
@@ -102,8 +102,9 @@ def _pth(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _finder(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mappings in the module that an ``import`` line of a ``.pth`` file loads: setuptools' table, or any
-    absolute path.
+    """Yield the mappings in the module that an ``import`` line of a ``.pth`` file loads.
+
+    A mapping is an entry of setuptools' table, or any absolute path.
     """
     tree = sources.parse(_text(path).encode())
     if tree is None:
@@ -129,7 +130,7 @@ def _text_of(node: object) -> str:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Return the module name and path for a path; the name is empty if the path is not a package or module."""
+    """Return the module name and the path for a path. The name is empty if the path is not a package or module."""
     path = Path(text)
     if path.name == "__init__.py":
         return path.parent.name, str(path.parent)
@@ -139,7 +140,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _root_of(name: str, inside: str) -> str | None:
-    """Return the import folder for the module ``name`` at the path ``inside``; None if the path does not end with the
+    """Return the import folder of the module ``name``, whose path is ``inside``; None if the path does not end with the
     name.
     """
     parts = Path(inside).with_suffix("").parts if inside.endswith(".py") else Path(inside).parts
@@ -150,7 +151,9 @@ def _root_of(name: str, inside: str) -> str | None:
 
 
 def _inside(target: str, project: Path, site: Path) -> str | None:
-    """Return ``target`` relative to the project; None if it is outside the project or in the environment itself."""
+    """Return ``target`` relative to the project; None if ``target`` is outside the project or in the environment
+    itself.
+    """
     real = Path(os.path.realpath(target.replace("\0", "")))
     if not real.is_relative_to(project) or real.is_relative_to(site):
         return None
@@ -189,14 +192,14 @@ def compared(root: Path, linked: Iterable[str]) -> tuple[str, ...]:
 def without(linked: Iterable[str], changed: Iterable[str]) -> tuple[str, ...]:
     """Return the new or changed paths in linked folders that a checkout must leave out.
 
-    Return nothing if the work also changes a lock file, because then an installer made the changes.
+    The result is empty if the work also changes a lock file, because then an installer made the changes.
     """
     is_locked = any(PurePosixPath(path).name in _LOCKS for path in changed)
     return () if is_locked else tuple(linked)
 
 
 def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
-    """Return the ignored paths that a checkout lacks, except caches and the harness's own files."""
+    """Return the ignored paths that a checkout does not contain. Caches and the harness's own files are omitted."""
     known = {*linked}
     names = ((path, PurePosixPath(path).name) for path in ignored if path not in known)
     return [
@@ -207,7 +210,7 @@ def left_behind(ignored: Iterable[str], linked: Iterable[str]) -> list[str]:
 
 
 def import_folders(now: Mapped, checkout: Checkout) -> list[str]:
-    """Return the folders of a checkout that replace editable installs; they come first in ``PYTHONPATH``.
+    """Return the folders of a checkout that replace editable installs. These folders come first in ``PYTHONPATH``.
 
     The last folder contains links to packages whose name differs from their folder's name.
     """
@@ -231,7 +234,7 @@ def _is_needed(root: Path, path: str) -> bool:
 
 
 def mapped_in(root: Path, linked: Iterable[str], search_path: str) -> Mapped:
-    """Return the entries that point into the project, from the linked environments and those on the search path."""
+    """Return those entries of the linked environments and of the search path that point into the project."""
     prefixes = [root / path for path in linked]
     prefixes += [Path(folder).parent for folder in search_path.split(os.pathsep) if _has_python(folder)]
     prefixes.append(Path(os.path.expanduser("~"), ".local"))  # noqa: PTH111

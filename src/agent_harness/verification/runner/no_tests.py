@@ -1,5 +1,6 @@
-"""Detection of test runs in which no test ran, or not all tests, from the runner's output. Their exit status 0 proves
-nothing.
+"""Detection of test runs in which no test ran, or not all tests ran, from the runner's output.
+
+The exit status 0 of such a run proves nothing.
 """
 
 import re
@@ -11,8 +12,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def ran_no_test(command: str, output: str) -> str | None:
-    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or if this is
-    unknown.
+    """Return why a run with exit status 0 ran no test, as the end of a sentence; None if a test ran or this is unknown.
 
     ``output`` is what the command printed, or the end of long output. If the output reports a passed test anywhere, a
     test ran.

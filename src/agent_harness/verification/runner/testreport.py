@@ -1,11 +1,11 @@
-"""Reader of a test run's JUnit XML report, compared with the records of the harness's pytest plugin.
+"""Reader of a test run's JUnit XML report, which is compared with the records of the harness's pytest plugin.
 
 A report is untrusted, because an agent's tests wrote it. A file that is missing, incomplete, too large, a symbolic link
 or contains XML entities raises ``ReportProblem``; no partial report is returned.
 
-The plugin is ``plugin/agent_harness_recorder.py``. Its lines arrive through a named pipe that is read at once, so a
-test that was seen to fail stays failed. A run does not count if no session finished, if collected tests never started,
-or if the test runner was patched.
+The plugin is ``plugin/agent_harness_recorder.py``. The harness reads the plugin's lines immediately through a named
+pipe. A test that was seen to fail therefore stays failed. A run does not count if no session finished, if collected
+tests never started, or if the test runner was patched.
 """
 
 import json
@@ -36,7 +36,7 @@ _NORMAL_ENDS = (0, 1, 5)  # all passed, some failed, none collected
 
 
 class ReportProblem(ValueError):
-    """Error: a test report is missing or cannot be trusted; the text gives the reason in one line."""
+    """Error: a test report is missing or cannot be trusted. The text gives the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,9 @@ class ReportedCase:
 
     @property
     def id(self) -> str:
-        """Pytest node id of the test case (``file::Class::test[param]``), as far as the element contains the parts."""
+        """Pytest node id of the test case (``file::Class::test[param]``). Parts that the element does not contain are
+        left out.
+        """
         if not self.classname:
             return self.file or self.name
         if self.file is None:
@@ -66,7 +68,7 @@ class ReportedCase:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcome of each test by its id (``passed``, ``failed``, ``error`` or ``skipped``), and the duration in
+    """Outcome of each test (``passed``, ``failed``, ``error`` or ``skipped``) by test id, and the duration in
     seconds.
     """
 
@@ -78,7 +80,7 @@ class Report:
     opened: frozenset[tuple[str, str]] = frozenset()  # files of the project, each with the one whose code opened it
 
     def ids(self, *outcomes: str) -> frozenset[str]:
-        """Return the ids of the tests with one of these outcomes."""
+        """Return the ids of the tests that have one of these outcomes."""
         return frozenset(i for i, outcome in self.cases.items() if outcome in outcomes)
 
     @property
@@ -92,7 +94,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A recorded call of a function under work: arguments as Python source, and the result as text for comparison."""
+    """A recorded call of a function under work. Arguments are Python source, and the result is text for comparison."""
 
     module: str
     name: str
@@ -114,7 +116,7 @@ class Calls:
     python: str = ""  # in which it ran
 
     def take(self, kind: str, found: Any) -> None:
-        """Add the calls in one line of the plugin."""
+        """Add the calls in one line that the plugin wrote."""
         if kind == "calls" and len(self.recorded) < _CALLS_LIMIT:
             self.recorded += [RecordedCall(*map(str, row)) for row in found]
         elif kind == "flows":
@@ -129,8 +131,9 @@ class Calls:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Return the outcome that counts for a test with several outcomes: error before failed, failed before passed,
-    passed before skipped.
+    """Return the outcome that counts for a test with several outcomes.
+
+    This is the worst of them: error, then failed, then passed, then skipped.
     """
     return min(outcomes, key=_WORST_FIRST.index)
 
@@ -150,7 +153,7 @@ def read_junit(path: str | os.PathLike[str]) -> Report:
 
 
 def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]:
-    """Return every ``<testcase>`` of a JUnit XML file in order, and the duration of the suites in seconds.
+    """Return every ``<testcase>`` of a JUnit XML file in order. Also return the duration of the suites in seconds.
 
     Raise ``ReportProblem`` if the file cannot be trusted.
     """
@@ -164,7 +167,7 @@ def read_cases(path: str | os.PathLike[str]) -> tuple[list[ReportedCase], float]
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a report file. Raise ``ReportProblem`` if it is missing, too large or not a regular file."""
+    """Open a report file. Raise ``ReportProblem`` if the file is missing, too large or not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -265,7 +268,7 @@ class RecordedSession:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, kind: str, rest: list[Any]) -> None:
-        """Add the information in one line of the plugin."""
+        """Add the information in one line that the plugin wrote."""
         if kind == "collected":
             self.collected = max(self.collected, int(rest[0]))
         elif kind == "test":
@@ -303,8 +306,9 @@ class RecordedSession:
 
 
 class RunRecorder:
-    """Context manager that creates the pipe and reads the plugin's lines until the run ends. ``sessions`` then contains
-    the result.
+    """Context manager that creates the pipe and reads the plugin's lines until the run ends.
+
+    ``sessions`` then contains the recorded pytest sessions.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -358,7 +362,7 @@ def recorder_settings(
     """Return the value of the environment variable that configures the plugin.
 
     ``watched`` are functions whose calls are recorded, by file and first line. ``again`` is the file of calls to make
-    instead of running tests. ``root`` is the folder of the work for both.
+    instead of running tests. ``root`` is the folder of the work, which both options need.
     """
     values: dict[str, object] = {"address": address}
     values |= {"root": str(root)} if root else {}
@@ -383,7 +387,7 @@ def check_sessions(sessions: Mapping[int, RecordedSession]) -> None:
 
 
 def believed(sessions: Mapping[int, RecordedSession], cases: list[ReportedCase], seconds: float) -> Report:
-    """Return the report of a run if its JUnit XML agrees with the plugin's records. Raise ``ReportProblem`` if not.
+    """Return the report of a run. Raise ``ReportProblem`` if the JUnit XML disagrees with the plugin's records.
 
     Test ids are pytest's own node ids.
     """

@@ -1,4 +1,4 @@
-"""Acceptance of work by the user, if the work was refused for its files or the task was already done.
+"""Acceptance of work by the user, for work that was refused because of its files, or for a task that was already done.
 
 The work is verified again, with these files allowed to change:
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObject:
-    """Accept the work of a task's last attempt, with the files of ``patterns`` allowed to differ.
+    """Accept the work of a task's last attempt. Files that match ``patterns`` may differ.
 
-    Return the answer of ``complete``. Raise ``Refused`` if the task has no work in a rescue, and the exceptions of
+    Return the answer of ``complete``. Raise ``Refused`` if no rescue contains work on the task. Raise the exceptions of
     ``claim``, ``rescue.restore`` and ``complete``.
     """
     task = worker.find(worker.store.read(), task_id)
@@ -65,7 +65,7 @@ def accept(worker: "Worker", task_id: str, patterns: Sequence[str]) -> JsonObjec
 
 
 def _done_already(worker: "Worker", task: "Task") -> JsonObject:
-    """Complete a task that the user declares done without any change, after its check has passed once more."""
+    """Complete a task that needed no change, as the user has stated. The task's check must pass once more."""
     wanted = {"status": "pending", "max_attempts": str(max(task.max_attempts, task.attempts_made + 1))}
     planning.set_fields(worker.store, task.id, wanted)
     worker.token = claim.claim(worker, task.id)["token"]
@@ -77,7 +77,9 @@ def _done_already(worker: "Worker", task: "Task") -> JsonObject:
 
 
 def offer(task: "Task", error: HarnessError) -> str | None:
-    """Return the command by which the user can accept the refused work, or None if not only its files were refused."""
+    """Return the command by which the user can accept work that was refused only because of its files; otherwise
+    None.
+    """
     findings = error.data.get("findings")
     rows = [each for each in findings if each["severity"] == CRITICAL] if isinstance(findings, list) else []
     if not rows or any(each["code"] not in ALLOWABLE for each in rows):

@@ -1,7 +1,7 @@
-"""Attempt at a task as stored on disk: its work tree, the state at the claim, and the claim record.
+"""Attempt at a task as stored on disk: its work tree, the state when the task was claimed, and the claim record.
 
-The record in ``.harness/claims/`` is a convenience: a snapshot (a git object under a private ref) contains the state at
-the claim. If the record is lost, its facts are found again from the ref. Source: ``tasklist.md`` 11.2.
+The record in ``.harness/claims/`` is a convenience. A snapshot (a git object under a private ref) contains the state
+when the task was claimed. If the record is lost, its facts are found again from the ref. Source: ``tasklist.md`` 11.2.
 """
 
 import hashlib
@@ -61,10 +61,10 @@ class AttemptTree:
 
 
 def place_of(worker: "Worker") -> AttemptTree | None:
-    """Return the work tree that contains the worker's folder; ``None`` outside git.
+    """Return the work tree that contains the worker's folder; ``None`` outside a git repository.
 
-    The task list may be below the top of this work tree, in another work tree of the same repository (then its relative
-    path is the same), or elsewhere.
+    The task list may be below the top folder of this work tree or elsewhere. It may also be in another work tree of the
+    same repository; its relative path is then the same in both.
     """
     if worker.git is None or not worker.git.is_repository:
         return None
@@ -81,7 +81,7 @@ def place_of(worker: "Worker") -> AttemptTree | None:
 def folder_of(worker: "Worker") -> str:
     """Return the folder in which to run the project's commands: the list's folder in the worker's work tree.
 
-    Outside git, return the list's own folder.
+    Outside a git repository, return the list's own folder.
     """
     place = place_of(worker)
     return place.folder if place else worker.layout.root
@@ -91,20 +91,22 @@ def folder_of(worker: "Worker") -> str:
 
 
 def record_of(worker: "Worker", task: "Task") -> ClaimRecord:
-    """Return the record of the task's present claim; an empty record if none is usable."""
+    """Return the record of the task's present claim; an empty record if there is no usable record."""
     found = worker.claim_record(task.id)
     return found if found.is_of(task) else ClaimRecord({})
 
 
 def note(worker: "Worker", task: "Task", **members: object) -> None:
-    """Add members to the claim record of a task. Each member must be an object, and is valid for this claim only."""
+    """Add members to the claim record of a task. Each member must be an object. The members are valid for this claim
+    only.
+    """
     found = record_of(worker, task).record or {"task": task.id, "attempt": task.attempts + 1, "ref": task.base_ref}
     kept = {name: {**value, "claim": claim_key(task)} for name, value in members.items() if isinstance(value, dict)}
     worker.keep_claim_record(task.id, {**found, **kept})
 
 
 def noted(worker: "Worker", task: "Task", name: str) -> JsonObject:
-    """Return a member that ``note`` added to the record of the present claim; empty if there is none."""
+    """Return a member that ``note`` added to the record of the present claim; empty if there is no such member."""
     return record_of(worker, task).noted(name, claim_key(task))
 
 
@@ -118,7 +120,7 @@ def claim_key(task: "Task") -> str:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Attempt at a task together with its baseline, the snapshot that was taken at the claim."""
+    """Attempt at a task, together with its baseline: the snapshot that was taken when the task was claimed."""
 
     place: AttemptTree
     snapshot: Snapshot
@@ -132,8 +134,9 @@ class Attempt:
 
     @cached_property
     def own(self) -> dict[bytes, TreeEntry]:
-        """The user's own files: those that differed from HEAD at the claim, with their content; ``ABSENT`` if
-        deleted.
+        """The user's own files: those that differed from HEAD when the task was claimed.
+
+        Each file is mapped to its content at that time, or to ``ABSENT`` if the file was deleted.
         """
         found = self.place.git.differences(self.base, self.snapshot.commit)
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
@@ -145,14 +148,14 @@ class Attempt:
         return {path: entry for path, (_, entry) in found.items() if not self.place.is_ours(path)}
 
     def refuse_elsewhere(self) -> None:
-        """Raise ``UnsafeTree`` if the task was claimed in another work tree than the present one."""
+        """Raise ``UnsafeTree`` if the task was claimed in a work tree other than the present one."""
         if self.tree and os.path.realpath(self.tree) != os.path.realpath(self.place.top):
             raise UnsafeTree(
                 f"the task was claimed in another work tree, {self.tree}", hint=f"cd {shlex.quote(self.tree)}"
             )
 
     def untouched(self) -> set[bytes]:
-        """Return the user's own files that have not changed since the claim."""
+        """Return the user's own files that have not changed since the task was claimed."""
         top = os.fsencode(self.place.top)
         return {
             path
@@ -163,7 +166,9 @@ class Attempt:
 
 
 def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
-    """Return the attempt in progress with its baseline; ``None`` outside git, or if the baseline is missing."""
+    """Return the attempt in progress with its baseline; ``None`` outside a git repository, or if the baseline is
+    missing.
+    """
     place = place_of(worker)
     if place is None or not task.base_ref or not task.base_ref.startswith(f"{BASE_REFS}/"):
         return None
@@ -186,8 +191,9 @@ def attempt_of(worker: "Worker", task: "Task") -> Attempt | None:
 
 
 def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | None:
-    """Return the snapshot in the claim record if the ref points to the snapshot's commit or no longer exists, or
-    None.
+    """Return the snapshot in the claim record, or None.
+
+    The snapshot is valid only if the ref points to its commit or no longer exists.
     """
     try:
         found = Snapshot.from_record(record.snapshot)
@@ -198,8 +204,9 @@ def _recorded(git: Git, record: ClaimRecord, named: str | None) -> Snapshot | No
 
 
 def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
-    """Rebuild the snapshot from its ref, without the saved indexes; ``None`` if its parent is not the task's start
-    commit.
+    """Rebuild the snapshot from its ref, without the saved indexes.
+
+    Return ``None`` if the parent of the snapshot is not the commit at which the task was started.
     """
     base, branch = task.started_at_commit, task.started_branch
     if not named or not base or not branch or git.commit_of(f"{named}^1") != base:
@@ -217,9 +224,9 @@ def _found_again(git: Git, task: "Task", named: str | None) -> Snapshot | None:
 
 
 def entry_at(git: Git, path: bytes, like: TreeEntry) -> TreeEntry | None:
-    """Return the git entry of a path in the work tree, computed from its bytes; ``None`` if it cannot equal ``like``.
+    """Return the git entry of a path in the work tree, computed from the bytes of the file.
 
-    A path below a symbolic link counts as absent.
+    Return ``None`` if the entry cannot equal ``like``. A path below a symbolic link counts as absent.
     """
     top = os.fsencode(git.top())
     full = os.path.join(top, path)

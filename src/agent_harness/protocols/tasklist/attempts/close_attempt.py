@@ -1,7 +1,8 @@
-"""End of an attempt, recorded in the state and in the log after all reported actions are done.
+"""End of an attempt. The end is recorded in the state and in the log after all reported actions are done.
 
-The intended result is recorded before the first permanent change. So if the harness is killed between the rollback and
-the write of the state, a recovery completes the end, and an attempt never counts twice. Source: ``tasklist.md`` 11.
+The intended result is recorded before the first permanent change. If the harness is killed between the rollback and the
+write of the state, a recovery therefore completes the end of the attempt, and no attempt counts twice. Source:
+``tasklist.md`` 11.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,7 +40,7 @@ CLEANUP_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Reason why an attempt ends without a proof, and instructions for its work tree."""
+    """Reason why an attempt ends without a proof, and instructions on what to do with its work tree."""
 
     category: str
     message: str
@@ -60,12 +61,12 @@ class CleanupRun:
 
 
 def mine(worker: "Worker", task_id: str) -> "Task":
-    """Return the task if this worker has it in progress. Raise the exceptions of ``Worker.own``."""
+    """Return the task if this worker is working on it. Raise the exceptions of ``Worker.own``."""
     return worker.own(worker.store.read(), task_id, worker.store.now())
 
 
 def short(commit: str | None) -> str:
-    """Return the short form of a commit id that the log uses."""
+    """Return a commit id in the short form that the log uses."""
     return commit[:7] if commit else "none"
 
 
@@ -83,7 +84,7 @@ def completed(
 ) -> JsonObject:
     """Record the task as completed, with its proof; return the answer with the remaining task counts.
 
-    The verdict is written to the ledger before the state changes, and only once even if this function is repeated.
+    The verdict is written to the ledger before the state changes. Repeated calls write the verdict only once.
     """
 
     def act(change: "TaskListChange") -> JsonObject:
@@ -108,7 +109,7 @@ def completed(
 
 
 def word_of(verdict: "ClaimVerdict | None") -> JsonObject:
-    """Return the ``grade`` (``proven`` or ``checked``) and its ``basis`` for an answer; empty if the grade is
+    """Return the ``grade`` (``proven`` or ``checked``) and its ``basis`` for use in an answer; empty if the grade is
     unknown.
     """
     return {"grade": verdict.grade, "basis": verdict.basis} if verdict and verdict.grade else {}
@@ -135,7 +136,7 @@ def completed_answer(state: "State", task: "Task") -> JsonObject:
 def failed(worker: "Worker", task: "Task", failure: Failure) -> JsonObject:
     """Roll back the attempt's work into a rescue, run the cleanup command, and count the attempt exactly once.
 
-    If the rollback was refused, halt the list, leave the work tree untouched, and raise ``UnsafeTree`` at the end.
+    If the rollback was refused, leave the work tree untouched, halt the list, and raise ``UnsafeTree`` at the end.
     """
     words = {"verb": "fail", "category": failure.category, "message": failure.message, "rollback": failure.rollback}
     note(worker, task, intent=words)
@@ -196,7 +197,7 @@ def failed_answer(state: "State", task: "Task") -> JsonObject:
 def released(worker: "Worker", task: "Task", why: str) -> JsonObject:
     """Roll back the attempt's work and make the task pending again, without counting the attempt.
 
-    If the rollback is refused, raise ``UnsafeTree`` and change nothing.
+    If the rollback is refused, raise ``UnsafeTree``, with nothing changed.
     """
     policy = worker.store.read().config.rollback_policy
     note(worker, task, intent={"verb": "release", "message": why})
@@ -234,7 +235,7 @@ def note_rollback_point(worker: "Worker", change: "TaskListChange", task_id: str
 
 
 def _put_terms_back(worker: "Worker", change: "TaskListChange", task: "Task") -> None:
-    """Restore those verification terms of the list that an attempt has changed."""
+    """Restore the verification settings of the list that an attempt has changed."""
     if changed := proven.put_terms_back(worker.layout, change.state, task):
         change.note("WARN", changed, task=task.id)
 
@@ -258,16 +259,16 @@ def _go_back(worker: "Worker", task: "Task", failure: Failure) -> tuple[Rollback
 
 
 def _rolled_back(worker: "Worker", task: "Task", *, policy: str, allow_pushed: bool = False) -> RollbackOutcome:
-    """Roll back the task after clearing what a turn of ``harness run`` left in the repository."""
+    """Roll back the task, after removing what a turn of ``harness run`` left in the repository."""
     if policy != "none":
         left_by_turn.put_in_order(worker, task, ends=True)
     return rollback.roll_back(worker, task, policy=policy, allow_pushed=allow_pushed)
 
 
 def _clean_up(worker: "Worker", task: "Task") -> CleanupRun | None:
-    """Run the task's cleanup command and return its result, also if the command fails.
+    """Run the task's cleanup command and return its result, even if the command fails.
 
-    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost meanwhile.
+    Raise ``LeaseLost`` or ``NotOwner`` only if the claim was lost while the command ran.
     """
     if not task.cleanup:
         return None

@@ -1,8 +1,8 @@
-"""Commit of a task: the attempt's changes, without the user's own earlier changes.
+"""Commit of a task: the attempt's changes, without the changes that the user had made before.
 
-The commit excludes files that were dirty or untracked at the claim and have not changed since; their staging is
-preserved. If the attempt changed one of the user's files further, the commit contains the whole file. Source:
-``tasklist.md`` 11.4.
+The commit excludes files that were dirty or untracked when the task was claimed and have not changed since; their
+staging is preserved. If the attempt changed one of the user's files further, the commit contains the whole file.
+Source: ``tasklist.md`` 11.4.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,16 +51,18 @@ class AttemptWork:
 
     @cached_property
     def new(self) -> frozenset[bytes]:
-        """Changed files that exist after the changes."""
+        """The changed files that still exist (deleted files are left out)."""
         return frozenset(path for path, (_, now) in self.changes.items() if now != ABSENT)
 
     @cached_property
     def folders(self) -> frozenset[bytes]:
-        """All parent folders of the changed files."""
+        """All folders that contain changed files, directly or in subfolders."""
         return frozenset(parent for path in self.new for parent in parents(path))
 
     def is_theirs(self, path: bytes) -> bool:
-        """Return True if a file is the user's own, and the attempt changed neither the file nor its path."""
+        """Return True if a file is the user's own and the attempt changed neither the content nor the path of the
+        file.
+        """
         is_known = path in self.kept or path in self.attempt.staged
         is_changed = path in self.committed or path in self.changes
         return is_known and not is_changed and path not in self.folders and self.new.isdisjoint(parents(path))
@@ -70,16 +72,16 @@ def commit_work(worker: "Worker", task: "Task", message: str) -> str | None:
     """Return the commit that contains the attempt's work: a new commit on the current branch, or HEAD.
 
     HEAD is returned if there is nothing to commit, or if no baseline separates the attempt's work from the user's.
-    ``None`` is returned outside git and on a branch without a commit. Repeating the call after a crash is safe. Raise
-    ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves meanwhile. No
-    git hook runs.
+    ``None`` is returned outside a git repository and on a branch without a commit. Repeating the call after a crash is
+    safe. Raise ``UnsafeTree``, with the work tree untouched, if a git operation is in progress or the branch moves
+    during the call. No git hook runs.
     """
     with opened(worker, task) as work:
         return commit(worker, work, message)
 
 
 def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | None:
-    """Commit the work as it was when it was opened, regardless of later changes in the folder."""
+    """Commit the work as it was when ``opened`` yielded it. Later changes in the folder are ignored."""
     if work is None:
         place = place_of(worker)
         return place.git.head() if place else None
@@ -93,7 +95,10 @@ def commit(worker: "Worker", work: AttemptWork | None, message: str) -> str | No
 
 @contextmanager
 def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
-    """Yield the attempt's present work; ``None`` without a baseline. Raise ``UnsafeTree`` in another work tree."""
+    """Yield the attempt's present work; ``None`` if there is no baseline.
+
+    Raise ``UnsafeTree`` if the task was claimed in another work tree.
+    """
     attempt = attempt_of(worker, task)
     if attempt is None:
         yield None
@@ -104,8 +109,9 @@ def opened(worker: "Worker", task: "Task") -> Iterator[AttemptWork | None]:
 
 
 def fingerprint(worker: "Worker", task: "Task") -> str | None:
-    """Return the git tree id of all files that are not ignored, including the user's own; ``None`` without a
-    baseline.
+    """Return the git tree id of all files that are not ignored, including the user's own files.
+
+    Return ``None`` if there is no baseline.
     """
     attempt = attempt_of(worker, task)
     if attempt is None:
@@ -117,7 +123,7 @@ def fingerprint(worker: "Worker", task: "Task") -> str | None:
 
 @contextmanager
 def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
-    """Yield the attempt's work as git objects, which are protected from garbage collection within the context."""
+    """Yield the attempt's work as git objects. The objects are protected from garbage collection during the block."""
     git = attempt.place.git
     with _candidate(attempt, task) as full:
         head = git.look()
@@ -132,7 +138,7 @@ def work_of(attempt: Attempt, task: "Task") -> Iterator[AttemptWork]:
 
 @contextmanager
 def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
-    """Yield a commit of all files that are not ignored; a private ref keeps the commit within the context.
+    """Yield a commit of all files that are not ignored. A private ref keeps the commit until the block ends.
 
     The ref name contains this list's id, because other lists in the repository may use the same task ids. The ref
     protects the commit's objects from garbage collection during verification.
@@ -151,8 +157,8 @@ def _candidate(attempt: Attempt, task: "Task") -> Iterator[str]:
 def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[frozenset[bytes], str]:
     """Return the user's own unchanged files, and the candidate's tree with these files reset to HEAD.
 
-    The harness's own files are also reset to the claim's commit, and removed if the attempt added them. A file that the
-    user had deleted stays deleted unless the attempt replaced it.
+    The harness's own files are also reset, to their state in the claim's commit, and removed if the attempt added them.
+    A file that the user had deleted stays deleted unless the attempt created it again.
     """
     git = attempt.place.git
     found = git.differences(full, str(head.commit))
@@ -178,7 +184,7 @@ def _apart(attempt: Attempt, full: str, full_tree: str, head: Head) -> tuple[fro
 
 
 def _stage(work: AttemptWork, commit: str) -> None:
-    """Make the index agree with the commit, except for files that the user had staged before the claim."""
+    """Make the index agree with the commit, except for files that the user had staged before the task was claimed."""
     git = work.attempt.place.git
     found = _index_since(git, commit)
     wanted = {path: want for path, (said, now) in found.items() if (want := _wanted(work, path, said, now)) != now}
@@ -190,7 +196,10 @@ def _stage(work: AttemptWork, commit: str) -> None:
 
 
 def _index_since(git: Git, commit: str) -> dict[bytes, tuple[TreeEntry, TreeEntry]]:
-    """Return the differences between a commit and the index: path -> (entry of the commit, entry of the index)."""
+    """Return the differences between a commit and the index.
+
+    The result maps each path to a pair: the entry in the commit, and the entry in the index.
+    """
     fields = git.run("diff-index", "--cached", "-z", "--raw", "--no-renames", "--no-abbrev", commit).split(b"\0")
     both: dict[bytes, tuple[TreeEntry, TreeEntry]] = {}
     for head, path in zip(fields[:-1:2], fields[1::2], strict=True):  # :100644 100644 OID OID M
@@ -212,7 +221,7 @@ def _wanted(work: AttemptWork, path: bytes, said: TreeEntry, now: TreeEntry) -> 
 
 
 def _lines(wanted: Mapping[bytes, TreeEntry], commit: str) -> bytes:
-    """Return input lines for ``git update-index``, removals first, so that a file can replace a folder."""
+    """Return input lines for ``git update-index``. Removals come first, so that a file can replace a folder."""
     ordered = sorted(wanted.items(), key=lambda pair: pair[1] != ABSENT)
     nothing = "0" * len(commit)
     return b"".join(f"{entry.mode} {entry.oid or nothing}\t".encode() + path + b"\0" for path, entry in ordered)
@@ -234,6 +243,6 @@ def _advance(work: AttemptWork, commit: str) -> None:
 
 
 def paths_of(work: AttemptWork) -> list[str]:
-    """Return the paths of all files with uncommitted work, sorted."""
+    """Return the sorted paths of all files with uncommitted work."""
     lost = [path for path in work.attempt.own if path not in work.kept and path not in work.committed]
     return sorted({shown(path) for path in (*work.changes, *lost)})

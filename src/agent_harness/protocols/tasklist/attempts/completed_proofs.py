@@ -1,8 +1,8 @@
 """Selection of the completed tasks that a change may break. Their proofs run before the change is completed or merged.
 
-The dependencies of a proof are not fully known. A completed task is selected if the changed task depends on it, if its
-proof mentions a changed file, or if its work changed one of these files. Serial runs and runs with several agents use
-the same selection.
+The files that a proof depends on are not fully known. A completed task is selected if the changed task depends on it,
+if its proof mentions a changed file, or if its work changed one of these files. Serial runs and runs with several
+agents use the same selection.
 """
 
 import os
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.records import Task
 
 MOST = 20
-"""Maximum number of completed tasks to check for one change; other breakage is found at the end of the run."""
+"""Maximum number of completed tasks to check for one change. The check at the end of the run finds other breakage."""
 LOOKED_BACK = 1000
-"""Number of recently completed tasks to consider, in addition to dependencies."""
+"""Number of recently completed tasks to consider in addition to the changed task's dependencies."""
 
 _NAMED_PATHS = 200  # maximum of changed paths that git gets by name; above it git lists all
 _WORDS = re.compile(r"[\w./+@%-]+")
@@ -35,10 +35,10 @@ def concerned(
     besides: Collection[str] = (),
     under_way: Mapping[str, str] | None = None,
 ) -> list["Task"]:
-    """Return the completed tasks that a change to these files may break: dependencies first, then the newest.
+    """Return the completed tasks that a change to these files may break: dependencies first, then the newest tasks.
 
     ``besides`` contains the ids of the tasks that make the change. ``under_way`` maps tasks that count as completed to
-    their commits. Runs git only if a file changed and a task is completed.
+    their commits. Git is run only if a file changed and a task is completed.
     """
     commits = under_way or {}
     done = [task for task in tasks if (task.status == "completed" or task.id in commits) and task.id not in besides]
@@ -61,7 +61,10 @@ def _names(task: "Task", named: Collection[str]) -> bool:
 
 
 def _span(task: "Task", commits: Mapping[str, str]) -> tuple[str, str]:
-    """Return the commit that contains a task's work, and the commit before that work; empty means the parent."""
+    """Return the commit that contains a task's work, and the commit before that work.
+
+    An empty string for the latter means the parent commit.
+    """
     if task.id in commits:
         return commits[task.id], ""
     return task.completed_commit or "", task.started_at_commit or ""
@@ -84,7 +87,10 @@ def _touching(git: "Git", spans: Mapping[str, tuple[str, str]], changed: Collect
 
 
 def _differing(git: "Git", lines: Iterable[str], changed: Collection[bytes]) -> set[str]:
-    """Return the commits that change one of the files, compared with the commit on the same line or else the parent."""
+    """Return those commits that change one of the files.
+
+    Each commit is compared with the second commit on its input line or, if there is none, with its parent.
+    """
     paths = [os.fsdecode(path) for path in changed] if len(changed) <= _NAMED_PATHS else []
     words = ("diff-tree", "--stdin", "-r", "--root", "--name-only", "-z", "--pretty=format:%x01%H", "--", *paths)
     asked = "".join(f"{line}\n" for line in dict.fromkeys(lines)).encode()

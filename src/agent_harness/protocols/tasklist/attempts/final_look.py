@@ -1,8 +1,8 @@
 """Final check of a run: the proofs of the tasks that the run completed are executed once more.
 
-During a run, the completed tasks that a change may affect are checked before the next task is completed. This check
-finds other breakage. A broken task no longer counts as proven, a bisection over the run's commits finds the task that
-broke it, and the user is asked.
+During a run, completed tasks that a change may break are checked before the next task is completed. The final check
+finds other breakage. A broken task no longer counts as proven. A bisection over the run's commits finds the task that
+broke it, and the user is asked what to do.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,14 +37,14 @@ class _Place:
     stop: "Stop"
 
     def runs(self, check: "CommandCheck", commit: str | None = None) -> Verdict:
-        """Run a proof on a commit, by default the checked commit, and return the verdict."""
+        """Run a proof on a commit and return the verdict. By default, the proof runs on the commit under test."""
         return validation.proof_at(self.folder, commit or self.head or "", check, self.stop)
 
 
 def look(
     worker: "Worker", completed: Sequence[str], asked: Sequence[str], *, stop: "Stop", say: Callable[[str], None]
 ) -> list[str]:
-    """Return the ids of the run's completed tasks that no longer pass, in the order of ``completed``.
+    """Return the ids of the tasks that the run completed and that no longer pass, in the order of ``completed``.
 
     ``asked`` contains tasks whose proofs have already passed with all the run's work. A command that several tasks
     share runs once.
@@ -87,13 +87,15 @@ def look(
 def _passed_then(place: _Place, task: "Task", check: "CommandCheck") -> bool:
     """Return True if the proof passes on the commit that completed its task.
 
-    A proof that needs uncommitted files fails there, so no other task has broken it.
+    A proof that needs uncommitted files fails on this commit. In this case no other task has broken the proof.
     """
     return bool(task.completed_commit) and place.runs(check, task.completed_commit).accepted
 
 
 def _breaker(place: _Place, later: Sequence["Task"], check: "CommandCheck") -> "Task | None":
-    """Return the first later task of the run on whose commit the proof fails, found by bisection, or None."""
+    """Return the first later task of the run on whose commit the proof fails, or None. The task is found by
+    bisection.
+    """
     low, high = 0, len(later)
     while low < high:
         middle = (low + high) // 2
@@ -113,7 +115,9 @@ def _open_again(worker: "Worker", task: "Task", breaker: "Task | None", head: st
 
 
 def _taking_back(change: "TaskListChange", by: tuple[str, str] | None) -> str | None:
-    """Return the command that undoes the breaking work; `git revert` if its task is open again."""
+    """Return the command that undoes the breaking work, or None. If its task is open again, the command is `git
+    revert`.
+    """
     other = change.state.by_id.get(by[0]) if by else None
     if other is None or by is None:
         return None
@@ -129,9 +133,9 @@ def note_broken(
     head: str | None,
     steps: tuple[VerdictStep, ...] = (),
 ) -> None:
-    """Record that a completed task no longer passes on ``head``, reopen the task, and ask the user.
+    """Record that a completed task no longer passes on ``head``, reopen the task, and ask the user what to do.
 
-    ``by`` contains the task that broke it and its commit, if both are known.
+    ``by`` contains the task that broke this task and the commit of that task, if both are known.
     """
     task = change.state.by_id.get(task_id)
     if task is None or task.status != "completed":

@@ -1,8 +1,8 @@
 """Cleanup of the repository after an agent's turn in ``harness run``, by the rules of ``session.turn_end``.
 
 Everything that such a turn started in the work tree belongs to the attempt: another branch, another history, a pending
-merge. None of these blocks a proof, a rollback or the next claim. Claims by people, and by agents that people started,
-follow ``tasklist.md`` 11.3.
+merge. Nothing of this blocks a proof, a rollback or the next claim. Claims made by people, or by agents that people
+started, follow ``tasklist.md`` 11.3.
 """
 
 from itertools import count
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
-    """Return a pending git operation, or the reason why the work is not based on the claim's commit.
+    """Return a code and a message if a git operation is pending or the work is not based on the claim's commit.
 
-    The result is a code and a message; ``None`` if there is neither, or outside git.
+    Return ``None`` if neither is the case, or outside a git repository.
     """
     place = place_of(worker)
     if place is None:
@@ -39,7 +39,7 @@ def unfinished(worker: "Worker", task: "Task") -> "tuple[str, Block] | None":
 
 
 def _attempt(worker: "Worker", task: "Task") -> "Attempt | None":
-    """Return the attempt in progress if ``harness run`` has started its agent, or None."""
+    """Return the attempt in progress if ``harness run`` has started the attempt's agent, or None."""
     return attempt_of(worker, task) if proven.noted(worker.layout, task, "turn") else None
 
 
@@ -58,8 +58,8 @@ def refuse_replaced(worker: "Worker", task: "Task") -> None:
 def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
     """Restore HEAD and the claim's branch after a turn, as ``turn_end.come_home`` does; return a message, or None.
 
-    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise a pending operation is
-    left to the agent, and nothing is restored. Claims that ``harness run`` has not started are left alone.
+    ``ends`` means that the attempt is over: a pending git operation is then set aside. Otherwise the agent must end a
+    pending operation, and nothing is restored. Claims that ``harness run`` has not started are not changed.
     """
     attempt = _attempt(worker, task)
     if attempt is None:
@@ -87,7 +87,7 @@ def put_in_order(worker: "Worker", task: "Task", *, ends: bool) -> str | None:
 
 
 def _kept(worker: "Worker", attempt: "Attempt", task: "Task", commit: str) -> str:
-    """Return the task's rescue ref for a commit; create the ref if necessary."""
+    """Return the task's rescue ref for a commit. If there is no such ref, create it."""
     git: Git = attempt.place.git
     folder = ref_folder(RESCUE_REFS, task.id)
     names = (f"{folder}/turn-{task.attempts + 1}-{number}" for number in count(1))

@@ -1,4 +1,5 @@
-"""Copies of the list's own files from before a turn of ``harness run``, used to restore them after the turn.
+"""Copies of the list's own files. They are made before a turn of ``harness run``, and used to restore the files
+afterwards.
 
 An agent may remove these files with ``git clean -fdx``, a stash of ignored files or a symbolic link. After the restore,
 verification and the next attempt can use the list. Source: ``tasklist.md`` 8, 11.4.
@@ -20,7 +21,7 @@ _MOST_BYTES = 8 << 20  # of a log that is held in memory for the length of a tur
 
 
 class ListFiles:
-    """Saved copies of the list, its log, its costs and the marker that enables hooks."""
+    """Saved copies of the list, its log, its cost file and the marker file that enables hooks."""
 
     def __init__(self, worker: "Worker", state: State) -> None:
         layout = worker.layout
@@ -31,7 +32,9 @@ class ListFiles:
         self._logs = {path: _content(path) for path in (layout.progress, layout.costs)}
 
     def put_back(self) -> str | None:
-        """Restore files that were deleted, damaged or replaced by symbolic links; return a message, or None."""
+        """Restore files that were deleted, damaged or replaced by symbolic links. Return a message about them, or
+        None.
+        """
         told = [
             *(["harness-tasks.json"] if self._is_list_lost() and self._list_put_back() else []),
             *self.put_logs_back(),
@@ -45,8 +48,8 @@ class ListFiles:
     def put_list_back(self) -> dict[str, str]:
         """Restore the list if it is lost, or if its content was not written by a harness command.
 
-        Return the list's file name with the new path of the replaced file; empty if nothing was restored. For an agent
-        that works with a task list of its own.
+        Return the list's file name with the new path of the replaced file; empty if nothing was restored. This method
+        is used for an agent that works with a task list of its own.
         """
         layout = self._worker.layout
         if not self._is_list_lost() and not _is_edited(layout):
@@ -57,7 +60,7 @@ class ListFiles:
         return {"harness-tasks.json": self._list_put_back()}
 
     def put_logs_back(self) -> list[str]:
-        """Restore logs whose beginning has changed, and the hook marker; return the names of the restored logs."""
+        """Restore the hook marker, and logs whose beginning has changed. Return the names of the restored logs."""
         if self._is_active and not self._worker.store.active():
             self._worker.store.activate()
         gone = [path for path, was in self._logs.items() if was and not (_content(path) or b"").startswith(was)]
@@ -71,7 +74,7 @@ class ListFiles:
         return is_new_link or not _is_whole(self._worker)
 
     def _list_put_back(self) -> str:
-        """Restore the list, and return the new path of the file that was found in its place."""
+        """Restore the list, and return the new path of the file that was in its place."""
         layout = self._worker.layout
         aside = files.free_name(f"{layout.tasks}.corrupt")
         if os.path.islink(layout.tasks) or os.path.isdir(layout.tasks):
@@ -91,13 +94,13 @@ def _is_whole(worker: "Worker") -> bool:
 
 
 def _is_edited(layout: "TaskListLayout") -> bool:
-    """Return True if the list differs from the copy that every harness command saves; False if there is no copy."""
+    """Return True if the list differs from the copy that every harness command saves; False if no copy exists."""
     copy = root.kept_copy(layout.root)
     return copy is not None and _content(copy) not in (None, _content(layout.tasks))
 
 
 def _content(path: str) -> bytes | None:
-    """Return the content of a log; ``None`` if the log is not a regular file, or is too large."""
+    """Return the content of a log; ``None`` if the log is not a regular file or is too large."""
     try:
         if os.path.islink(path) or os.path.getsize(path) > _MOST_BYTES:
             return None

@@ -1,7 +1,7 @@
 """Recovery of tasks that an interrupted session left in progress, by the table in ``recovery.py``.
 
-A recovery first takes over the claim under a new token. So the old owner can change nothing if it continues later, and
-two concurrent recoveries do not both act. Source: ``tasklist.md`` 12.
+A recovery first takes over the claim under a new token. The old owner can then change nothing if it continues later,
+and two concurrent recoveries cannot both act. Source: ``tasklist.md`` 12.
 """
 
 import copy
@@ -38,11 +38,11 @@ DECISIONS = ("resume", "fail")
 def recover(worker: "Worker", task_id: str | None = None, decide: str | None = None) -> list[JsonObject]:
     """Recover one task, or all interrupted tasks that this worker may recover; return the findings and actions.
 
-    Each answer contains ``task_id``, ``row`` (the step of the table), ``reason``, ``evidence`` and ``action``:
+    Each answer contains ``task_id``, ``row`` (the row of the table), ``reason``, ``evidence`` and ``action``:
     ``completed``, ``failed``, ``released``, ``blocked`` (the proof cannot run; the log says why) or ``resume``.
-    ``resume`` means that only the agent can decide, by ``decide`` (``resume`` or ``fail``). After its decision
-    (``decided``), the task belongs to this worker (``token``). Raise ``NotOwner`` for a task whose owner is still
-    working. Raise ``UnsafeTree``, and halt the list, if others committed during the attempt.
+    ``resume`` means that only the agent can decide: it must pass ``resume`` or ``fail`` as ``decide``. After its
+    decision (``decided``), the task belongs to this worker (``token``). Raise ``NotOwner`` for a task whose owner is
+    still working. Raise ``UnsafeTree``, and halt the list, if someone else committed during the attempt.
     """
     if decide is not None and decide not in DECISIONS:
         raise UsageError(f"--decide must be resume or fail, got {decide!r}", hint="--decide resume or --decide fail")
@@ -58,7 +58,7 @@ def recover(worker: "Worker", task_id: str | None = None, decide: str | None = N
 
 
 def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if a task was interrupted in this work tree, and this worker may recover the task."""
+    """Return True if a task was interrupted in this work tree and this worker may recover the task."""
     if task.status != "in_progress" or task.worktree not in (None, worker.tree_name) or leases.is_left_by_run(task):
         return False
     if task.claimed_by == worker.owner:
@@ -68,7 +68,10 @@ def _is_left(worker: "Worker", state: "State", task: "Task", now: "datetime") ->
 
 
 def _may_take(worker: "Worker", state: "State", task: "Task", now: "datetime") -> bool:
-    """Return True if the worker may take over a claim: its own, an expired claim, or any claim in its own session."""
+    """Return True if the worker may take over a claim.
+
+    The claim must be the worker's own or have no live owner, or the worker must own the running session.
+    """
     if task.claimed_by in (None, worker.owner) or not leases.is_live(task, state, now):
         return True
     session = leases.holder(state, now)
@@ -86,7 +89,7 @@ def _refuse_living(worker: "Worker", state: "State", task: "Task", now: "datetim
 
 
 def _take_over(worker: "Worker", task_id: str) -> "Worker":
-    """Make the worker the owner of the task under a new token; return a worker with this token."""
+    """Make the worker the owner of the task under a new token. Return a copy of the worker with this token."""
     token = lease.new_token()
 
     def act(change: "TaskListChange") -> None:
@@ -117,7 +120,7 @@ def _take_over(worker: "Worker", task_id: str) -> "Worker":
 
 
 def _find_base(worker: "Worker", task: "Task") -> None:
-    """Find the baseline of a claim whose baseline ref is missing in a restored backup."""
+    """Find the baseline of a claim if a restored backup of the list does not contain the baseline's ref."""
     place, start = place_of(worker), task.started_at_commit
     if task.base_ref or not place or not start:
         return
@@ -208,7 +211,7 @@ _STEPS = {"resume": _resume, "fail": _fail, "validate": _validate}
 
 
 def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
-    """Complete the end of an attempt (fail or release) that was killed."""
+    """Complete the end of an attempt after a process was killed while it failed or released the task."""
     said = intent.get("message")
     message = said if isinstance(said, str) and said else "no reason given"
     reason = f"an interrupted {intent['verb']}"
@@ -228,7 +231,7 @@ def _finish(worker: "Worker", task: "Task", intent: JsonObject) -> JsonObject:
 
 
 def _strangers(worker: "Worker", task: "Task", found: rollback.AttemptEvidence) -> UnsafeTree:
-    """Halt the list, because others committed during the attempt; return the error to raise.
+    """Halt the list, because someone else committed during the attempt; return the error to raise.
 
     Such commits are neither verified nor rolled back.
     """
@@ -251,9 +254,10 @@ def _log(worker: "Worker", task: "Task", action: str, reason: str) -> None:
 
 
 def confirm(worker: "Worker") -> list[JsonObject]:
-    """Run the check of each unproven completed task on the present files; mark the task as confirmed or reopened.
+    """Run the check of each completed task that is not proven, on the present files. Confirm or reopen the task.
 
-    An interrupted undo is completed first. A list that is seen for the first time is trusted.
+    An interrupted undo is completed first. If the harness sees a list for the first time, its completed tasks are
+    trusted.
     """
     worker.store.change(lambda change: proven.adopt(worker.layout, change.state))
     ended: list[JsonObject] = []
@@ -268,9 +272,9 @@ def confirm(worker: "Worker") -> list[JsonObject]:
 
 
 def _confirm(worker: "Worker", task_id: str, interrupted: str | None) -> JsonObject:
-    """Confirm or reopen one task. ``interrupted`` is the reason if an undo was interrupted.
+    """Confirm or reopen one task. If an undo was interrupted, ``interrupted`` contains the reason.
 
-    Otherwise someone has marked the task as completed manually.
+    Without ``interrupted``, someone has marked the task as completed manually.
     """
     state = worker.store.read()
     task = worker.find(state, task_id)

@@ -1,7 +1,7 @@
-"""List, show, restore and prune the work that rollbacks removed. Source: ``tasklist.md`` 11.3, 13.3.
+"""Commands that list, show, restore and prune the work that rollbacks removed.
 
-A rescue is a commit under ``refs/harness/rescue/TASK/N``, which ordinary git commands show. It stays until the user
-prunes it.
+A rescue is a commit under ``refs/harness/rescue/TASK/N``, which ordinary git commands show. A rescue stays until the
+user prunes it. Source: ``tasklist.md`` 11.3, 13.3.
 """
 
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RescueEntry:
-    """Rescue or baseline of an attempt, read from its ref."""
+    """Rescue or baseline of an attempt, as read from its ref."""
 
     ref: str
     task_id: str
@@ -40,14 +40,17 @@ class RescueEntry:
 
 
 def entries(worker: "Worker") -> list[JsonObject]:
-    """Return all rescues, newest first, each with ``ref``, ``task_id``, ``number``, ``commit``, ``at``, ``subject``."""
+    """Return all rescues, newest first.
+
+    Each rescue has ``ref``, ``task_id``, ``number``, ``commit``, ``at`` and ``subject``.
+    """
     git = worker.git
     return [asdict(each) for each in _listed(git, RESCUE_REFS)] if git else []
 
 
 def show(worker: "Worker", ref: str) -> JsonObject:
-    """Return one rescue with its ``base`` (the restored commit), the ``files`` that differ from it, and its
-    ``commits``.
+    """Return one rescue with its ``base`` (the commit that the rollback restored), the ``files`` that differ from this
+    commit, and its ``commits``.
     """
     git, found = _find(worker, ref)
     base = snapshot.rescue_base(git, found.commit, found.subject)
@@ -58,10 +61,10 @@ def show(worker: "Worker", ref: str) -> JsonObject:
 
 
 def restore(worker: "Worker", ref: str, to: str | None = None) -> JsonObject:
-    """Restore all files of a rescue in a new folder ``to``, or by default its changes in the work tree.
+    """Restore all files of a rescue into a new folder ``to``, or by default only its changes into the work tree.
 
-    In the work tree, each affected file must equal the file in the rescue's base or in the rescue. Otherwise raise
-    ``UnsafeTree`` and change nothing. HEAD, branches and the index stay unchanged.
+    In the work tree, each affected file must equal its version in the rescue or in the rescue's base. Otherwise raise
+    ``UnsafeTree``, with nothing changed. HEAD, branches and the index stay unchanged.
     """
     git, found = _find(worker, ref)
     if to is not None:
@@ -107,7 +110,7 @@ def _entry(kept: snapshot.KeptRef) -> RescueEntry:
 
 
 def _find(worker: "Worker", ref: str) -> tuple[Git, RescueEntry]:
-    """Return the rescue with this ref, given in full or shortened to ``rescue/task-001/1`` or ``task-001/1``."""
+    """Return the rescue with this ref. The ref may be shortened to ``rescue/task-001/1`` or ``task-001/1``."""
     git = worker.git
     known = _listed(git, RESCUE_REFS) if git else []
     wanted = (ref, f"{RESCUE_REFS}/{ref}", f"refs/harness/{ref}")

@@ -1,7 +1,7 @@
-"""Baseline of a task (the state at the claim), and a lossless rollback to this baseline.
+"""Baseline of a task (the state when the task was claimed), and a lossless rollback to this baseline.
 
-Here only the kernel's ``restore`` changes the work tree, and everything that it removes is kept in a rescue. Source:
-``tasklist.md`` 11.2, 11.3.
+In this module only the kernel's ``restore`` changes the work tree. Everything that it removes is kept in a rescue.
+Source: ``tasklist.md`` 11.2, 11.3.
 """
 
 import os
@@ -106,10 +106,10 @@ class AttemptEvidence:
 def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = "remember") -> ClaimRecord | None:
     """Save the work tree as the baseline of a new attempt; return the claim record, which the caller must store.
 
-    The snapshot contains the user's own changes, the staged files and the names of ignored files. Return ``None``
-    outside git and on a branch without a commit: there is no baseline then. Raise ``UnsafeTree`` if a git operation is
-    in progress, if a path is in conflict, or, with ``dirty="refuse"``, if anything is uncommitted. The user's files,
-    index and branches stay unchanged.
+    The snapshot contains the user's own changes, the staged files and the names of ignored files. Outside a git
+    repository and on a branch without a commit, no baseline can be saved: return ``None``. Raise ``UnsafeTree`` if a
+    git operation is in progress, if a path is in conflict, or, with ``dirty="refuse"``, if anything is uncommitted. The
+    user's files, index and branches stay unchanged.
     """
     place = place_of(worker)
     if place is None or place.git.head() is None:
@@ -135,7 +135,7 @@ def take_baseline(worker: "Worker", task_id: str, attempt: int, *, dirty: str = 
 
 
 def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
-    """Delete the ref of a baseline that no claim uses; do nothing if the ref no longer exists."""
+    """Delete the ref of a baseline that no claim uses. Do nothing if the ref does not exist."""
     place, ref = place_of(worker), record.ref
     if place and ref and ref.startswith(f"{BASE_REFS}/") and place.git.commit_of(ref):
         place.git.update_ref(ref, None)
@@ -160,11 +160,12 @@ def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
 def roll_back(
     worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False
 ) -> RollbackOutcome:
-    """Roll the work tree back to its state at the claim.
+    """Roll the work tree back to its state when the task was claimed.
 
-    ``policy``: ``restore``; ``none`` leaves everything as it is; ``hard`` also rescues and removes the files that the
-    user had not committed at the claim. Repeating the call after a crash is safe. Raise ``BaseMissing`` if the baseline
-    was deleted, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. The work tree is untouched then.
+    ``policy``: ``restore``; ``none`` leaves everything unchanged; ``hard`` also rescues and removes the files that the
+    user had not committed when the task was claimed. Repeating the call after a crash is safe. Raise ``BaseMissing`` if
+    the baseline was deleted, and ``UnsafeTree`` if a condition of ``tasklist.md`` 11.3 is not met. In both cases the
+    work tree is untouched.
     """
     if policy == "none":
         return RollbackOutcome(reason="this task list's rollback policy is to leave the work tree as it is")
@@ -195,8 +196,8 @@ def roll_back(
 
 
 def plan(worker: "Worker", task: "Task", *, policy: str = "restore", allow_pushed: bool = False) -> JsonObject:
-    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, and the ``commits`` and ``files``
-    concerned.
+    """Return what ``roll_back`` would do: ``possible``, ``reason``, the base, and the affected ``commits`` and
+    ``files``.
     """
     attempt = _rollback_point(worker, task) if policy != "none" else None
     if attempt is None:
@@ -227,7 +228,7 @@ def _commit(sha: str, subject: str) -> JsonObject:
 
 
 def _plain(text: str) -> str:
-    """Return the text on one line and safe for JSON, whatever bytes it contains."""
+    """Return the text on one line and in a form that JSON can contain, whatever bytes the text consists of."""
     return shown(os.fsencode(text))
 
 
@@ -239,9 +240,9 @@ def _plain(text: str) -> str:
 
 
 def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
-    """Remove the files that the user had not committed at the claim; return the ref of their rescue, or None.
+    """Remove the files that the user had not committed when the task was claimed.
 
-    Repeating the call after a crash is safe.
+    Return the ref of the rescue that keeps these files, or None. Repeating the call after a crash is safe.
     """
     git = attempt.place.git
     tracked, untracked = _own_changes(attempt)
@@ -261,7 +262,7 @@ def _clear(worker: "Worker", task: "Task", attempt: Attempt) -> str | None:
 
 
 def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
-    """Return the paths that differ from HEAD as two lists: tracked paths, and untracked paths."""
+    """Return the paths that differ from HEAD, as two lists: tracked paths and untracked paths."""
     tracked: list[bytes] = []
     untracked: list[bytes] = []
     for status, name in attempt.place.git.status():
@@ -275,7 +276,8 @@ def _own_changes(attempt: Attempt) -> tuple[list[bytes], list[bytes]]:
 
 
 def _check(worker: "Worker", task: "Task", attempt: Attempt, *, allow_pushed: bool) -> None:
-    """Raise ``UnsafeTree`` if a rollback is unsafe, such as during a git operation or with pushed commits.
+    """Raise ``UnsafeTree`` if a rollback is unsafe, for example because a git operation is in progress or commits were
+    pushed.
 
     The conditions are in ``tasklist.md`` 11.3.
     """
@@ -302,7 +304,7 @@ def _refused(reason: str, hint: str) -> UnsafeTree:
 
 
 def _living_neighbour(worker: "Worker", task: "Task", top: str) -> str | None:
-    """Return the id of another task that a live worker has claimed in the same work tree, or None."""
+    """Return the id of another task that a running worker has claimed in the same work tree, or None."""
     state, now = worker.store.read(), worker.store.now()
     for other in state.tasks:
         is_here = other.status == "in_progress" and other.id != task.id and other.worktree == written(top)
@@ -344,7 +346,7 @@ def evidence(worker: "Worker", task: "Task") -> AttemptEvidence:
 
 
 def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
-    """Return a mapping from each rescue ref of a task id to its commit and subject, in git's order.
+    """Return the rescue refs of a task id, in git's order. Each ref is mapped to its commit and subject.
 
     Tasks with this id in other lists of the repository are included.
     """
@@ -356,7 +358,8 @@ def rescue_refs(git: Git, task_id: str) -> dict[str, tuple[str, str]]:
 def rescues_of(worker: "Worker", task: "Task") -> list[str]:
     """Return the rescue refs of this attempt, including those of interrupted rollbacks.
 
-    Another list in the repository may have a task with the same id: its rescues have another baseline.
+    Another list in the repository may have a task with the same id. That task's rescues have another baseline and are
+    left out.
     """
     attempt = attempt_of(worker, task)
     if attempt is None:

@@ -1,13 +1,13 @@
 """Undo of a completed task by the user: one new commit reverts the task's work, and the task is open again.
 
-plan       reverts the changes of the task's attempt on the present HEAD, as git objects only
+plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
 judge      runs the checks of the completed tasks on that commit, in a separate checkout
 finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
 
-An undo is refused, with nothing changed, if a completed task depends on the task, if it breaks another task's proof, or
-if later work changed the same lines. It is also refused if it would overwrite the user's files, or while a session is
-running. An undo can be undone by the name of its commit: then the task's own proof must pass too. The same command, or
-the next session, completes an undo that was killed. Source: ``faces.md`` F-STORY-2.
+An undo is refused, with nothing changed, if a completed task depends on the undone task, if the undo breaks another
+task's proof, or if later work changed the same lines. It is also refused if it would overwrite the user's files, or
+while a session is running. An undo can itself be undone, by the name of its commit. In this case the task's own proof
+must pass too. If an undo was killed, the same command or the next session completes it. Source: ``faces.md`` F-STORY-2.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ class TaskUndo:
 
     @property
     def what(self) -> str:
-        """Name of the reverted work in messages to the user."""
+        """Phrase for the reverted work in messages to the user."""
         return _what(self.task.id, again=self.again)
 
     def as_record(self) -> JsonObject:
@@ -79,9 +79,9 @@ def _what(task_id: str, *, again: bool) -> str:
 
 
 def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
-    """Return the task that an id, a session such as ``S8`` (it completed the task) or an undo commit refers to.
+    """Return the task that an id, a session such as ``S8`` (which completed the task) or an undo commit refers to.
 
-    The second value is the verdict line of the undo if ``what`` is an undo commit, else None.
+    If ``what`` is an undo commit, the second value is the verdict line of that undo, else None.
     """
     word, state, path = what.strip(), worker.store.read(), proven.ledger(worker.layout, make=False)
     if word in state.by_id:
@@ -97,7 +97,7 @@ def named(worker: "Worker", what: str) -> tuple[str, ClaimVerdict | None]:
 
 
 def asked(worker: "Worker", what: str) -> str:
-    """Describe the work that ``what`` refers to, for the confirmation question.
+    """Describe the work that ``what`` refers to, for the question that asks the user to confirm an undo.
 
     Raise ``Refused`` if the task is not completed.
     """
@@ -110,9 +110,9 @@ def asked(worker: "Worker", what: str) -> str:
 
 
 def undo(worker: "Worker", what: str, *, dry_run: bool, say: Callable[[str], None]) -> JsonObject:
-    """Undo a completed task, or undo its undo; with ``dry_run``, only print the changes and run no check.
+    """Undo a completed task, or undo an earlier undo. If ``dry_run`` is set, only print the changes and run no check.
 
-    Raise ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed``; nothing has changed then.
+    If ``Refused``, ``Busy``, ``UnsafeTree`` or ``VerificationFailed`` is raised, nothing has changed.
     """
     if not dry_run and (ended := _ended(worker, what)):
         return ended
@@ -207,7 +207,7 @@ def _completed(worker: "Worker", git: Git, state: "State", task: "Task") -> Clai
 
 
 def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> ClaimVerdict:
-    """Return the verdict line of an earlier undo if that undo can be undone.
+    """Return the verdict line of an earlier undo, if that undo can be reversed.
 
     Raise ``Refused`` if the task is not open, or if one of its dependencies is not completed.
     """
@@ -223,7 +223,7 @@ def _taken_back(git: Git, state: "State", task: "Task", taken: ClaimVerdict) -> 
 
 
 def _checks(git: Git, state: "State", task: "Task", paths: tuple[str, ...]) -> Iterator["Task"]:
-    """Yield the other completed tasks that have a check, starting with those whose commits changed the same files."""
+    """Yield the other completed tasks that have a check. Tasks whose commits changed the same files come first."""
     done = (each for each in state.tasks if each.status == "completed" and each.id != task.id)
     far: list[Task] = []
     for each in done:
@@ -247,9 +247,10 @@ def _paths_of(git: Git, task: "Task") -> frozenset[str]:
 
 
 def _judged(worker: "Worker", plan: TaskUndo, say: Callable[[str], None]) -> list[str]:
-    """Run the checks of the plan; return the tasks whose proofs already fail without the undo and so show nothing.
+    """Run the checks of the plan; return the tasks whose proofs already fail without the undo.
 
-    Raise ``VerificationFailed`` if the undo breaks a proof. Tasks with the same command share one run.
+    The proofs of these tasks show nothing about the undo. Raise ``VerificationFailed`` if the undo breaks a proof.
+    Tasks with the same command share one run.
     """
     git, sandbox = Git(plan.place.folder), worker.store.read().config.sandbox
     terms = proven.ClaimTerms(WORKTREE, OFF, trust="fast", sandbox=sandbox)
@@ -289,7 +290,7 @@ def _broken(plan: TaskUndo, names: list[str], output: str) -> VerificationFailed
 
 
 def _finalize(worker: "Worker", plan: TaskUndo) -> None:
-    """Carry out the undo under the lock, so that no task can start meanwhile."""
+    """Carry out the undo under the lock, so that no task can start during the undo."""
     path = proven.reversal_path(worker.layout)
     found = Reversal(
         item=plan.task.id,
@@ -343,7 +344,7 @@ def _carry_out(worker: "Worker", change: "TaskListChange", git: Git, found: Reve
 
 
 def _ended(worker: "Worker", what: str) -> JsonObject | None:
-    """Complete an interrupted undo; return its answer if the command asks for the same undo, else ``None``."""
+    """Complete an interrupted undo. Return its answer if the present command asks for the same undo, else ``None``."""
     found = reversal.decided(proven.reversal_path(worker.layout))
     if found is None:
         return None
@@ -364,9 +365,10 @@ def _ended(worker: "Worker", what: str) -> JsonObject | None:
 
 
 def finish(worker: "Worker") -> list[JsonObject]:
-    """Complete an interrupted undo unless a task is in progress; return its result for ``recover.confirm``.
+    """Complete an interrupted undo unless a task is in progress; return the result for ``recover.confirm``.
 
-    ``action`` is ``reopened`` or ``confirmed``, or ``left`` if the branch has diverged: then the task's check decides.
+    ``action`` is ``reopened`` or ``confirmed``. If the branch has diverged, it is ``left``, and the task's check
+    decides.
     """
     path = proven.reversal_path(worker.layout)
     found = reversal.decided(path)

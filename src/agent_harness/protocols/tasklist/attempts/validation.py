@@ -34,16 +34,18 @@ if TYPE_CHECKING:
 
 
 PASS, GRADE, CHANGE = "pass", "grade", "change"
-"""What a validation demands besides a passing check; see ``run``."""
+"""Requirements that a validation may have besides a passing check; see ``run``."""
 TAIL_LINES = 40
 LINE_CHARACTERS = 2000
 SECONDS_TO_LOOK = 30.0
 EARLIER = "earlier tasks"
-"""Name of the verification step that runs the proofs of completed tasks on the new work."""
+"""Name of the verification step that runs the proofs of earlier completed tasks on the new work."""
 _MOST_OPEN = 100  # tasks whose proofs are protected while another one is in progress
 
 _SHELL = re.compile(r"[^\w./+,:@%-]")
-"""Pattern of characters that no program name contains. A first word with such a character is left to the shell."""
+"""Pattern of characters that no program name contains. If a command's first word has such a character, only the shell
+can tell which program it starts.
+"""
 
 
 class MissingCommand(ConfigurationError):
@@ -53,7 +55,7 @@ class MissingCommand(ConfigurationError):
 
 
 class ProgramMissing(ToolMissing):
-    """Error of category ENV_SETUP: the program that a validation command starts with is not installed."""
+    """Error of category ENV_SETUP: the program that a validation command begins with is not installed."""
 
     code = "program_missing"
 
@@ -81,7 +83,7 @@ class ValidationRun:
 
     @property
     def passed(self) -> bool:
-        """True if the validation passed, so that it proves the task."""
+        """True if the validation passed and therefore proves the task."""
         return self.result == "PASS"
 
     @property
@@ -108,7 +110,7 @@ class ValidationRun:
 
     @property
     def asks(self) -> bool:
-        """True if the user has to decide, because the check passed already before and nothing was changed."""
+        """True if the user has to decide, because nothing was changed and the check had already passed before."""
         return not self.passed and self.grade == UNCHANGED
 
     def rejected(self, reasons: list[str]) -> "ValidationRun":
@@ -125,13 +127,13 @@ class ValidationRun:
 
 
 def run(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Verify a task in progress by running its check, and renew the lease meanwhile.
+    """Verify a task in progress by running its check. The lease is renewed while the check runs.
 
-    ``work`` is the attempt's work if there is a baseline. Then its candidate commit is verified, in a checkout or in
-    the folder, as the list's settings say. A pass is recorded outside the project. ``demand`` says what a pass needs
-    besides a passing check: nothing (``PASS``), the grade that the task requires (``GRADE``), or this grade and a
-    change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``. Raise ``LeaseLost``, and stop
-    the command, if the claim is lost.
+    ``work`` is the attempt's work if there is a baseline. In this case the candidate commit of the work is verified, in
+    a checkout or in the folder, depending on the list's settings. A pass is recorded outside the project. ``demand``
+    says what a pass needs besides a passing check: nothing (``PASS``), the grade that the task requires (``GRADE``), or
+    this grade and a change (``CHANGE``). Raise ``MissingCommand``, ``ProgramMissing`` or ``ProofChanged``. If the claim
+    is lost, stop the command and raise ``LeaseLost``.
     """
     command = task.validation_command
     if command is None:
@@ -158,7 +160,7 @@ def _grade(verdict: Verdict, terms: proven.ClaimTerms) -> Grade:
 
 
 def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.ClaimTerms, *, demand: str) -> Verdict:
-    """Return the verdict, rejected if the task demands a higher grade or a change."""
+    """Return the verdict. It is rejected if the task demands a higher grade than was reached, or a change."""
     if demand == PASS or (grade.word == UNCHANGED and task.accepts_unchanged):
         return verdict
     if grade.word == UNCHANGED and demand == CHANGE:
@@ -172,7 +174,7 @@ def _asked_for(verdict: Verdict, grade: Grade, task: "Task", terms: proven.Claim
 
 
 def _own_files(work: "AttemptWork") -> Finding:
-    """Return a warning that the command ran with the user's own uncommitted files, which no commit contains."""
+    """Return a warning that the command ran with the user's own uncommitted files, which are in no commit."""
     names = sorted(shown(path) for path in work.kept)
     message = f"The command ran with {len(names)} files that were not committed before the task, such as {names[0]}"
     return Finding("own_files", WARN, f"{message}; the task's commit does not contain them", {"paths": names[:50]})
@@ -197,9 +199,10 @@ def _judged(worker: "Worker", task: "Task", work: "AttemptWork | None", terms: p
 def _with_earlier(
     worker: "Worker", task: "Task", work: "AttemptWork", verdict: Verdict, terms: proven.ClaimTerms
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict and the completed tasks whose proofs pass; the verdict is rejected if the work breaks a task.
+    """Return the verdict and the completed tasks whose proofs pass. If the work breaks a task, the verdict is rejected.
 
-    All these proofs together may take as long as the task's own proof. The others are checked at the end of the run.
+    All these proofs together may take as long as the task's own proof. Proofs that do not fit into this time are run at
+    the end of the run.
     """
     git, base = work.attempt.place.git, work.attempt.snapshot.commit
     changed, needed = {*work.committed, *work.changes}, task.depends_on or ()
@@ -239,7 +242,9 @@ def _with_earlier(
 def _broken(
     folder: Git, span: tuple[str, str], check: CommandCheck, stop: LeaseKeeper, other: "Task"
 ) -> Finding | None:
-    """Return a finding about a completed task whose proof fails on the work; ``None`` if a retry passes."""
+    """Return a finding about a completed task whose proof fails on the work; ``None`` if a second try of the proof
+    passes.
+    """
     base, work = span
     data = {"task": other.id, "command": check.command}
     if not proof_at(folder, base, replace(check, isolation=WORKTREE), stop).accepted:
@@ -251,15 +256,16 @@ def _broken(
 
 
 def proof_at(folder: Git, commit: str, check: CommandCheck, stop: Stop | None = None) -> Verdict:
-    """Run a known proof in a checkout of the commit, or in the folder as it is, and return the verdict."""
+    """Run a known proof in a checkout of the commit, or in the folder as it is now, and return the verdict."""
     if check.isolation == IN_PLACE:
         return run_in_place(folder.root, check, stop=stop)
     return run_at(folder, commit, check, stop=stop)
 
 
 def ended_red(verdict: Verdict) -> bool:
-    """Return True if a proof ran to its end and failed. A proof that was stopped for its time or size does not
-    count.
+    """Return True if a proof ran to its end and failed.
+
+    A proof that was stopped because of a time or resource limit does not count.
     """
     return bool(verdict.exit_code) and not verdict.timed_out and verdict.found("over_limit") is None
 
@@ -281,7 +287,9 @@ def check_of(task: "Task", terms: proven.ClaimTerms, others: tuple[str, ...] = (
 
 
 def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
-    """Return the checks of the other open tasks, including their earlier versions if the file was edited."""
+    """Return the checks of the other open tasks. If the list file was edited, earlier versions of the checks are
+    included.
+    """
     still = (each for each in worker.store.read().tasks if each.id != task.id and each.status != "completed")
     soon = islice((each for each in still if not each.given_up), _MOST_OPEN)
     found = [text for each in soon for text in proven.commands_of(worker.layout, each)]
@@ -289,7 +297,7 @@ def _of_open_tasks(worker: "Worker", task: "Task") -> tuple[str, ...]:
 
 
 def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
-    """Return the reasons why this work is rejected without running its check; empty if there are none."""
+    """Return the reasons for rejecting this work without running its check; empty if there are no such reasons."""
     terms = proven.terms(worker.layout, worker.store.read(), task)
     check = replace(
         check_of(task, terms, _of_open_tasks(worker, task)), installed=environment_inventory.since(worker, task)
@@ -300,7 +308,9 @@ def examined(worker: "Worker", task: "Task", work: "AttemptWork") -> list[str]:
 
 
 def again(worker: "Worker", task: "Task") -> ValidationRun | None:
-    """Run the check of a task that is not in progress on the present files; ``None`` if the task has no check."""
+    """Run the check of a task that is not in progress, on the present files. Return ``None`` if the task has no
+    check.
+    """
     if task.validation_command is None:
         return None
     wished = worker.store.read().config.sandbox
@@ -310,10 +320,10 @@ def again(worker: "Worker", task: "Task") -> ValidationRun | None:
 
 
 def passes_now(worker: "Worker", task: "Task", *, within_seconds: float) -> bool | None:
-    """Return True if the task's check passes before any work, in a checkout of HEAD or, without a commit, in the
-    folder.
+    """Return True if the task's check already passes before any work.
 
-    ``None`` if the check cannot be run, or does not end within ``within_seconds``.
+    The check runs in a checkout of HEAD or, if there is no commit, in the folder. Return ``None`` if the check cannot
+    be run, or does not end within ``within_seconds``.
     """
     terms = proven.ClaimTerms(IN_PLACE, "off", sandbox=worker.store.read().config.sandbox)
     check = check_of(task, terms)
@@ -353,7 +363,7 @@ def _outcome(
 def proof_on_record(
     worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE
 ) -> proven.PassOnRecord | None:
-    """Return the recorded pass of this claim; ``None`` if the files or the command have changed since."""
+    """Return the recorded pass of this claim; ``None`` if the files or the command have changed since the pass."""
     found = proven.passed(worker.layout, task)
     if found is None or work is None or found.command != task.validation_command:
         return None
@@ -369,12 +379,14 @@ def _is_enough(worker: "Worker", task: "Task", grade: str | None, demand: str) -
 
 
 def tail_of(output: str) -> list[str]:
-    """Return the last 40 lines of the output; a very long line is cut to its end."""
+    """Return the last 40 lines of the output. Only the end of a very long line is returned."""
     return [line[-LINE_CHARACTERS:] for line in output.splitlines()[-TAIL_LINES:]]
 
 
 def _record_pass(worker: "Worker", task: "Task", work: "AttemptWork", ran: ValidationRun) -> None:
-    """Record the git trees that passed: the verified tree and, for a run in place, the tree with the files it wrote."""
+    """Record the git trees that passed: the verified tree and, for a run in the folder itself, the tree after the
+    run.
+    """
     after = fingerprint(worker, task) if ran.where == IN_PLACE else None
     trees = sorted({work.full_tree, after or work.full_tree})
     record = {
@@ -397,7 +409,7 @@ def _write_log(worker: "Worker", task: "Task", output: str) -> str:
 def _need_program(command: str, folder: str, environment: Mapping[str, str]) -> None:
     """Raise ``ProgramMissing`` if the shell does not find the command's program.
 
-    If the first word is more than a plain name, it is left to the shell.
+    If the first word is more than a plain name, only the shell can find the program, and nothing is raised.
     """
     word = command.split(maxsplit=1)[0]
     if _SHELL.search(word):

@@ -1,6 +1,6 @@
 """Commands that prove or end an attempt: validate, complete, fail, release, rollback.
 
-Each command needs the owner's token, and an agent that lost the answer can repeat the command. The lock on the state is
+Each command needs the owner's token. An agent that lost the answer can repeat the command. The lock on the state is
 held only while the state is written. Source: ``tasklist.md`` 11, 13.3.
 """
 
@@ -40,8 +40,9 @@ GREEN_BEFORE = "the check already passed on the base commit, so it proves nothin
 def validate(worker: "Worker", task_id: str) -> JsonObject:
     """Run the check of this worker's task; return the members of ``ValidationRun``.
 
-    A pass is recorded for ``complete``, which may demand more. Raise ``ConfigurationError`` if the task has no command,
-    and halt the list. Raise ``ToolMissing`` if the command's program is missing; the second time, halt the list.
+    A pass is recorded for ``complete``, which may have further requirements. If the task has no command, halt the list
+    and raise ``ConfigurationError``. If the command's program is missing, raise ``ToolMissing``; the second time, also
+    halt the list.
     """
     task = close_attempt.mine(worker, task_id)
     with commits.opened(worker, task) as work:
@@ -63,7 +64,7 @@ def complete(
     returns or raises. While a run's agent works on the task, any other call is only a request (``requested``), which is
     carried out after the agent's turn. Raise ``VerificationFailed`` or ``TimedOut`` if the proof fails, and
     ``UnsafeTree`` if no commit can be made. In both cases the task stays in progress and its work is unchanged. If the
-    call is repeated after success, the answer contains ``already``.
+    call is repeated after the task was completed, the answer contains ``already``.
     """
     if (found := _ended(worker, task_id, "completed")) is not None:
         line = ledger.last_about(proven.ledger(worker.layout), task_id)
@@ -89,9 +90,9 @@ def complete(
 
 
 def _demand(known: "AttemptFacts | None") -> str:
-    """Return what the check must show besides passing.
+    """Return the requirement that the check must meet besides passing.
 
-    Without ``known``, a pass of the required grade is enough. An agent that ``harness run`` started must also have
+    Without ``known``, a pass with the required grade is enough. An agent that ``harness run`` started must also have
     changed something, unless the user accepts the work.
     """
     if known is None:
@@ -100,10 +101,10 @@ def _demand(known: "AttemptFacts | None") -> str:
 
 
 def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
-    """Prove the task during a turn of an agent of ``harness run``, and record the request to complete it.
+    """Prove the task during an agent's turn in ``harness run``, and record the request to complete the task.
 
-    The task is completed after the turn. Changes that the agent makes after its request are verified then; if there are
-    none, this proof counts.
+    The task is completed after the turn. If the agent makes changes after its request, these changes are verified then.
+    Otherwise this proof counts.
     """
     proof = proof_of(worker, task, commit=False, demand=CHANGE)
     if proof.ran and not proof.ran.passed:
@@ -122,7 +123,7 @@ def _asked(worker: "Worker", task: "Task", words: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAttempt:
-    """Verdict on an attempt's work, and the commit that contains exactly this work."""
+    """Verdict on an attempt's work, with the commit that contains exactly this work."""
 
     ran: ValidationRun | None  # None: proven before, and nothing has changed since
     summary: JsonObject  # ``where`` and ``red_before``
@@ -137,10 +138,10 @@ class JudgedAttempt:
 def proof_of(
     worker: "Worker", task: "Task", *, commit: bool = True, message: str | None = None, demand: str = GRADE
 ) -> JudgedAttempt:
-    """Verify the attempt's work unless it is already proven, and commit exactly this work.
+    """Verify the attempt's work unless the work is already proven, and commit exactly this work.
 
-    If the check runs in the folder, files that it wrote there are committed as well, after they have been examined.
-    Raise the exceptions of ``complete``, except for a failed proof.
+    If the check runs in the folder, files that the check wrote there are examined and then committed as well. Raise the
+    exceptions of ``complete``, except for a failed proof.
     """
     with commits.opened(worker, task) as work:
         known = validation.proof_on_record(worker, task, work, demand=demand)
@@ -170,7 +171,7 @@ def proof_of(
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptFacts:
-    """Facts about the attempt that are known only to the process that started the agent."""
+    """Facts about the attempt that only the process which started the agent knows."""
 
     agent: str | None = None
     model: str | None = None
@@ -189,8 +190,8 @@ def on_record(
 ) -> ClaimVerdict:
     """Return the ledger line of a verdict. A rejection is written to the ledger here, an acceptance by ``completed``.
 
-    The verdict is first noted outside the project. If a killed harness verifies the same files again (``resumed``), the
-    same line is used.
+    The verdict is first recorded outside the project. If the harness was killed and verifies the same files again
+    (``resumed``), the same line is used.
     """
     passed = proof.ran is None or proof.ran.passed
     said, path = ledger.ACCEPTED if passed else ledger.REJECTED, proven.ledger(worker.layout)
@@ -232,7 +233,9 @@ def on_record(
 
 
 def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFacts) -> ClaimVerdict:
-    """Write and return the ledger line of work that was refused before its check could run; ``code`` is the reason."""
+    """Write and return the ledger line of work that was refused before its check could run. ``code`` is the reason's
+    code.
+    """
     line = ClaimVerdict(
         id=new_run_id(),
         item=task.id,
@@ -252,7 +255,10 @@ def refused_unjudged(worker: "Worker", task: "Task", code: str, known: AttemptFa
 def word_of_file(
     worker: "Worker", task: "Task", ran: ValidationRun | None, *, code: str, revision: int
 ) -> ClaimVerdict:
-    """Return the ledger line about a checked task that no claim completed; ``code`` is the reason."""
+    """Return the ledger line about a completed task whose check was run although no claim completed the task.
+
+    ``code`` is the code of the reason.
+    """
     passed = ran is not None and ran.passed
     return ClaimVerdict(
         id=f"{task.id}, marked at revision {revision}",
@@ -269,7 +275,7 @@ def word_of_file(
 
 
 def _grade(proof: JudgedAttempt) -> str | None:
-    """Return the grade of a proof; ``checked`` if the user accepts an unchanged task as done."""
+    """Return the grade of a proof. If the user accepts an unchanged task as done, the grade is ``checked``."""
     return CHECKED if proof.grade == UNCHANGED else proof.grade
 
 
@@ -334,7 +340,7 @@ def _proof(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Return the validation's run as a verdict step, and save its output."""
+    """Convert the run of the validation to a verdict step, and save the run's output."""
     command = str(task.validation_command)
     return kept_step(
         worker, "proof", command, exit_code=exit_code, output=output, seconds=seconds, over_limit=over_limit
@@ -351,7 +357,7 @@ def kept_step(
     seconds: float | None,
     over_limit: bool = False,
 ) -> VerdictStep:
-    """Return a command's run as a verdict step, and save its output in a log file."""
+    """Convert a command's run to a verdict step, and save the run's output in a log file."""
     ended = "over a limit" if over_limit else "timed out" if exit_code is None else f"exit {exit_code}"
     files.own_place(os.path.join(worker.layout.verdicts, "log"), worker.layout.root)
     kept = ledger.keep_output(
@@ -373,7 +379,7 @@ def kept_step(
 
 
 def _printed(worker: "Worker", task: "Task") -> str:
-    """Return the saved output of the validation that passed earlier; empty if it cannot be read."""
+    """Return the saved output of the earlier validation that passed; empty if the output cannot be read."""
     try:
         path = worker.layout.validation_log(task.id, task.attempts + 1)
         return files.read_bytes(path).decode("utf-8", "replace")
@@ -382,7 +388,7 @@ def _printed(worker: "Worker", task: "Task") -> str:
 
 
 def _text(task: "Task", message: str | None) -> str:
-    """Return the message of the task's commit. It begins with the task id, by which a recovery finds the commit."""
+    """Return the message of the task's commit. It begins with the task id, so that a recovery can find the commit."""
     text = f"[{task.id}] {message or task.title}".replace("\0", " ")
     return text.encode("utf-8", "replace").decode()
 
@@ -398,8 +404,8 @@ def fail(
 ) -> JsonObject:
     """End the attempt as failed; return ``attempts``, ``retryable``, ``rolled_back``, ``rescue``, ``cleanup`` and more.
 
-    Raise ``UnsafeTree`` if the rollback was refused: the attempt is counted, the list is halted, and the work tree is
-    untouched. If the call is repeated after success, the answer contains ``already``.
+    If the rollback was refused, the attempt is counted, the list is halted, and the work tree is untouched; raise
+    ``UnsafeTree``. If the call is repeated after success, the answer contains ``already``.
     """
     if category not in CATEGORIES:
         raise UsageError(f"Unknown category: {category}", hint=f"one of {', '.join(CATEGORIES)}")
@@ -410,7 +416,7 @@ def fail(
 
 
 def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
-    """Release the task as if it had not been claimed, and keep its work in a rescue.
+    """Release the task as if nobody had claimed it, and keep its work in a rescue.
 
     If the call is repeated after success, the answer contains ``already``.
     """
@@ -421,8 +427,9 @@ def release(worker: "Worker", task_id: str, why: str) -> JsonObject:
 
 
 def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pushed: bool = False) -> JsonObject:
-    """Roll the work tree back to the state at the claim, but keep the claim; with ``dry_run``, only report the
-    effects.
+    """Roll the work tree back to the state when the task was claimed, but keep the claim.
+
+    If ``dry_run`` is set, only report what a rollback would change.
     """
     task = close_attempt.mine(worker, task_id)
     policy = "hard" if worker.store.read().config.rollback_policy == "hard" else "restore"  # here a person asks for it
@@ -435,7 +442,7 @@ def roll_back(worker: "Worker", task_id: str, *, dry_run: bool = False, allow_pu
 
 
 def _said(text: str) -> str:
-    """Return an agent's text on one line, with secrets masked and safe for JSON."""
+    """Return an agent's text on one line, with secrets masked and in a form that JSON can contain."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return redact(line) or "no reason given"
 
@@ -444,7 +451,7 @@ def _said(text: str) -> str:
 
 
 def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
-    """Return the task if this worker has already ended it with this status, or None."""
+    """Return the task if this worker has already ended it with this status. Otherwise return None."""
     task = worker.find(worker.store.read(), task_id)
     if task.status != status:
         return None
@@ -454,7 +461,9 @@ def _ended(worker: "Worker", task_id: str, status: str) -> "Task | None":
 
 
 def validated(worker: "Worker", task: "Task", work: "AttemptWork | None", *, demand: str = GRADE) -> ValidationRun:
-    """Run the validation of a task. An error before the check starts is logged, and may halt the list."""
+    """Run the validation of a task. An error that occurs before the check starts is logged, and may cause a halt of the
+    list.
+    """
     try:
         ran = validation.run(worker, task, work, demand=demand)
     except validation.MissingCommand as error:
@@ -496,7 +505,7 @@ def _refuse(
 
 
 def _parked(worker: "Worker", task: "Task", ran: ValidationRun) -> VerificationFailed:
-    """End the attempt with a question to the user, and return the error to raise. Only the user can reopen the task."""
+    """End the attempt with a question to the user. Return the error to raise. Only the user can reopen the task."""
     question = {
         "kind": UNCHANGED,
         "message": f"{task.id}: {ASKS_IF_DONE}",

@@ -1,7 +1,8 @@
-"""Claim of a task, with the preceding steps: recovery of unfinished work, and the baseline of the attempt.
+"""Claim of a task, and the steps before it: recovery of unfinished work, and the baseline of the attempt.
 
-Under one lock and in one write, the list is checked, expired claims are released, tasks that can never start are
-failed, and the next task is selected and claimed. Source: ``tasklist.md`` 7, 10, 11.2, 12.
+The following steps happen under one lock and in one write: the list is checked, expired claims are released, tasks that
+can never start are marked as failed, and the next task is selected and claimed. Source: ``tasklist.md`` 7, 10, 11.2,
+12.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 
 SHARED = "several workers share this folder, which is not a git work tree: no work is rolled back"
 _GUESSES = 3
-"""Number of baselines that are prepared outside the lock. After that, the baseline is prepared under the lock."""
+"""Number of times that a baseline is prepared outside the lock. After that, the baseline is prepared under the lock."""
 
 
 class _OtherTask(Exception):
-    """Signal that the prepared baseline is for another task than the selected one."""
+    """Signal that the baseline was prepared for a task other than the selected one."""
 
 
 class _Interrupted(Exception):
@@ -42,7 +43,7 @@ class _Interrupted(Exception):
 
 
 class _ClaimRequest:
-    """Parameters of one call of ``claim``, together with the prepared baseline."""
+    """Parameters of one call of ``claim``, and the baseline that was prepared for it."""
 
     __slots__ = ("dirty", "prepared", "recovered", "seconds", "task_id", "worker")
 
@@ -69,7 +70,7 @@ def claim(
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     dirty: str = "remember",
 ) -> JsonObject:
-    """Claim a task for the worker: its own task in progress, the task with ``task_id``, or the next one.
+    """Claim a task for the worker: its own task in progress, the task with ``task_id``, or the next eligible task.
 
     Raise ``NothingEligible``, ``Busy`` (another session, a pause, or an interrupted task that the agent must judge),
     ``PersonNeeded`` (halt), ``LimitReached``, ``Refused`` (two workers in one work tree) or ``UnsafeTree``.
@@ -125,7 +126,10 @@ def _give_one(request: _ClaimRequest) -> JsonObject:
 
 
 def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
-    """Return a baseline for the task that will probably be claimed; ``None`` outside git, or if no task is eligible."""
+    """Return a baseline for the task that will probably be claimed.
+
+    Return ``None`` outside a git repository, or if no task is eligible.
+    """
     worker = request.worker
     if not worker.git:
         return None
@@ -143,7 +147,7 @@ def _prepare(request: _ClaimRequest) -> ClaimRecord | None:
 
 
 def preview(worker: Worker, state: State, now: datetime) -> Task:
-    """Return the task that ``claim`` would select; change nothing. Raise the exceptions of ``claim``."""
+    """Return the task that ``claim`` would select, without changing anything. Raise the exceptions of ``claim``."""
     state = state.copy()
     refuse_claims(worker, state, now)
     under_way = selection.in_progress(state)
@@ -166,7 +170,7 @@ def _nothing(state: State) -> NothingEligible:
 
 
 def refuse_claims(worker: Worker, state: State, now: datetime) -> None:
-    """Raise an error while this worker may not claim any task."""
+    """Raise an error if this worker may not claim any task at the moment."""
     refuse_rest(worker, state)
     if state.sessions_used_up:
         raise LimitReached(
@@ -193,7 +197,9 @@ def refuse_rest(worker: Worker, state: State) -> None:
 
 
 def _outcomes(worker: Worker, state: State) -> int:
-    """Return the number of attempts that ended in this session; in concurrent mode, the number for this worker only."""
+    """Return the number of attempts that ended in this session. In concurrent mode, only this worker's attempts
+    count.
+    """
     if not state.config.max_tasks:
         return 0
     if not state.config.concurrent:
@@ -202,9 +208,9 @@ def _outcomes(worker: Worker, state: State) -> int:
 
 
 def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | NothingEligible:
-    """Claim a task in this change of the state, and return the answer.
+    """Claim a task as part of this change of the state, and return the answer.
 
-    ``NothingEligible`` is returned instead of raised, so that the other changes to the state are saved.
+    ``NothingEligible`` is returned and not raised, so that the other changes to the state are saved.
     """
     state, now, worker = change.state, change.now, request.worker
     under_way = selection.in_progress(state)
@@ -242,7 +248,7 @@ def _claim(change: TaskListChange, request: _ClaimRequest) -> JsonObject | Nothi
 
 
 def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) -> Task | None:
-    """Return this worker's task in progress if its lease is valid, or None."""
+    """Return the task that this worker has in progress if the task's lease is valid, or None."""
     for task in under_way:
         held = task.lease
         alive = not lease.expired(held, now) if held else leases.is_live(task, state, now)
@@ -252,7 +258,10 @@ def _held(worker: Worker, state: State, under_way: list[Task], now: datetime) ->
 
 
 def _refuse_others(worker: Worker, state: State, under_way: list[Task], now: datetime) -> None:
-    """Raise an error if another worker uses this work tree or, in exclusive mode, has any task in progress."""
+    """Raise an error if another worker uses this work tree.
+
+    In exclusive mode, also raise an error if another worker has a task in progress anywhere.
+    """
     for task in under_way:
         if not leases.is_live(task, state, now) or task.claimed_by == worker.owner:
             continue
@@ -341,7 +350,7 @@ def _give(change: TaskListChange, request: _ClaimRequest, task: Task, prepared: 
 
 
 def _say_shared(change: TaskListChange, worker: Worker, task: Task) -> None:
-    """Log a warning, once per list, about the limits of a folder that several workers share."""
+    """Log a warning about the limits of a folder that several workers share. The warning is logged once per list."""
     if not change.state.config.concurrent:
         return
     others = [each for each in selection.in_progress(change.state) if each.id != task.id]
@@ -373,14 +382,17 @@ def _answer(task: Task, *, resumed: bool) -> JsonObject:
 
 
 def _baseline(worker: Worker, task: Task, dirty: str) -> ClaimRecord | None:
-    """Record a baseline for the next attempt at a task, and return its claim record; None outside git."""
+    """Record a baseline for the next attempt at a task, and return its claim record; None outside a git repository."""
     from agent_harness.protocols.tasklist.attempts import rollback
 
     return rollback.take_baseline(worker, task.id, task.attempts + 1, dirty=dirty)
 
 
 def _kept_files(worker: Worker, task: Task) -> JsonObject | None:
-    """Return the files that decide the task's check, for a later comparison, in a folder without a baseline."""
+    """Return the files that determine the result of the task's check, for a later comparison.
+
+    The files are needed in a folder without a baseline.
+    """
     own = (".harness", "harness-")
     if task.validation_command is None:
         return None
@@ -398,7 +410,7 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
     """Return the interrupted tasks that this worker can recover; empty during a pause or halt.
 
     In exclusive mode these are tasks whose owner shows no sign of life. In concurrent mode they are tasks of this work
-    tree whose lease has expired. A task without traces is not listed: the next claim releases it.
+    tree whose lease has expired. A task whose attempt left no traces is omitted: the next claim releases it.
     """
     if worker.store.paused() or state.halt:
         return []
@@ -413,7 +425,9 @@ def _unfinished(worker: Worker, state: State, now: datetime) -> list[Task]:
 
 
 def _recover_first(worker: Worker, state: State) -> None:
-    """Recover interrupted tasks of this work tree; raise ``Busy`` if only the agent can decide about one of them."""
+    """Recover interrupted tasks of this work tree. Raise ``Busy`` if only the agent can decide what happens to such a
+    task.
+    """
     if not selection.in_progress(state):
         return
     for task in _unfinished(worker, state, worker.store.now()):

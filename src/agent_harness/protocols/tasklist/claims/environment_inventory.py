@@ -1,7 +1,8 @@
-"""Record of the packages installed where a task's check may run: before an attempt, at verification and at its end.
+"""Record of the packages that are installed where a task's check may run.
 
-No agent runs between two attempts of one run. So the record of an attempt that changed nothing stays open for the next
-attempt. Then one scan before each proof and one at the end of the run find as much as three scans for each attempt.
+The packages are recorded before an attempt, at verification and at the end of the attempt. No agent runs between two
+attempts of one run. The record of an attempt that changed nothing therefore stays open for the next attempt. One scan
+before each proof and one at the end of the run then find as much as three scans for each attempt.
 """
 
 from contextlib import suppress
@@ -62,7 +63,7 @@ def look(worker: "Worker", task: "Task") -> None:
 
 
 def since(worker: "Worker", task: "Task") -> Differences:
-    """Return the changes to installed packages since the attempt began, except those that the task may make."""
+    """Return the changes to installed packages since the attempt began. Changes that the task may make are omitted."""
     folder = folder_of(worker)
     return _record_of(worker).changes(
         project=Path(folder),
@@ -72,11 +73,11 @@ def since(worker: "Worker", task: "Task") -> Differences:
 
 
 def note_end(worker: "Worker", task: "Task", *, completed: bool) -> None:
-    """Record the end of an attempt. Its package changes count for the next attempt too, unless the user allowed them.
+    """Record the end of an attempt. Its package changes also count for the next attempt, unless the user allowed them.
 
-    If the attempt changed nothing and the run continues, the record stays open. Changes after the scan before its proof
-    then count for the next attempt. A check in a checkout and a sandbox cannot change installed packages; a cleanup
-    can.
+    If the attempt changed nothing and the run continues, the record stays open. Changes that happen after the scan
+    before the proof then count for the next attempt. A check in a checkout and a sandbox cannot change installed
+    packages; a cleanup command can.
     """
     record, has_more = _record_of(worker), task.may_change or (task.cleanup and not completed)
     if has_more or not (worker.goes_on and record.is_unchanged):
@@ -91,7 +92,8 @@ def _in_place(worker: "Worker") -> bool:
 
 
 def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
-    """Close the package record before a run waits or ends, because later changes are not an agent's. Ignore errors.
+    """Close the package record before a run waits or ends, because later changes are not made by an agent. Ignore
+    errors.
 
     ``is_left_open`` means that the attempt belongs to a larger run, which later calls ``close`` for each workspace.
     """
@@ -102,7 +104,7 @@ def rest(worker: "Worker", *, is_left_open: bool = False) -> None:
 
 
 def close(folder: str, slot: str) -> None:
-    """Close the package records that a slot's attempts left open in this folder of its workspace."""
+    """Close the package records that the attempts of a slot left open in this folder of the slot's workspace."""
     with suppress(HarnessError, OSError):
         InstalledRecord(proven.installed_path(TaskListLayout(folder), slot)).close(project=Path(folder))
 

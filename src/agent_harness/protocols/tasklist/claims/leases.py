@@ -1,9 +1,9 @@
-"""Live owners: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
+"""Records of live owners: the session lease, the signs of life behind a claim, and the workers of a concurrent list.
 
-All this is stored in the state, because an agent runs each command in a separate process and no lock could outlive it.
-In exclusive mode only one session runs at a time, and the log counts its attempts. In concurrent mode sessions overlap,
-so the state contains a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``, ``outcomes``, ``at``}}.
-Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
+These records are stored in the state, because an agent runs each command in a separate process and no lock could
+outlive the process. In exclusive mode only one session runs at a time, and the log counts its attempts. In concurrent
+mode sessions overlap, so the state contains a record for each worker: ``worker_sessions``: {worker: {``n``, ``owner``,
+``outcomes``, ``at``}}. Source: ``tasklist.md`` 6.2, 7.4, 10.1, 12.2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_harness.protocols.tasklist.store import TaskListChange, TaskStore
 
     class SessionOwner(Protocol):
-        """Worker that takes or keeps a session, as far as this module needs its data."""
+        """Interface of a worker that takes or keeps a session, with only the data that this module needs."""
 
         @property
         def store(self) -> TaskStore: ...
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 SECONDS = 3600.0
 KEPT_DAYS = 7
-"""Number of days without an ended attempt after which a worker's record is deleted."""
+"""Number of days after which a worker's record is deleted if none of the worker's attempts has ended."""
 
 
 def is_alive(session: SessionLease | None, now: datetime) -> bool:
-    """Return True if the session's owner may still be running: its lease is valid, and its process is not proven
-    dead.
+    """Return True if the session's owner may still be running.
+
+    Its lease must be valid, and its process must not be proven dead.
     """
     if session is None or (ends := session.ends) is None:
         return False
@@ -54,7 +55,7 @@ def is_alive(session: SessionLease | None, now: datetime) -> bool:
 
 
 def process_is_dead(record: object) -> bool:
-    """Return True if a recorded process has certainly exited; False if this is unknown."""
+    """Return True if a recorded process has certainly exited; False if the process may still be running."""
     if not isinstance(record, dict):
         return False
     from agent_harness.kernel import owner
@@ -64,7 +65,7 @@ def process_is_dead(record: object) -> bool:
 
 
 def is_ahead(state: State, now: datetime) -> bool:
-    """Return True if the session lease was renewed by a clock that is too far ahead of the present time."""
+    """Return True if the session lease was renewed with a clock that is too far ahead of the present time."""
     session = state.session
     if session is None or state.config.concurrent:
         return False
@@ -74,10 +75,10 @@ def is_ahead(state: State, now: datetime) -> bool:
 
 
 def bring_back(worker: SessionOwner) -> bool:
-    """Shorten a session lease that a fast clock renewed to one hour from now, log a warning, and return True.
+    """Shorten a session lease that was renewed with a clock that is ahead. The lease then ends one hour from now.
 
-    Otherwise return False. Without this, the lease would lock the list for as long as the other clock was ahead.
-    Source: ``tasklist.md`` 10.2.
+    Log a warning and return True. If the lease needs no change, return False. Without this correction, the lease would
+    lock the list for as long as the other clock was ahead. Source: ``tasklist.md`` 10.2.
     """
     if not is_ahead(worker.store.read(), worker.store.now()):
         return False
@@ -121,7 +122,9 @@ def refuse_other(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Raise ``Busy`` while another live worker has a task in progress, because a recovery would release this task."""
+    """Raise ``Busy`` while another running worker has a task in progress, because a recovery would release this
+    task.
+    """
     own = (None, worker.owner, worker.session_owner)
     me = worker.process.as_record() if worker.process else None
     for task in state.tasks:
@@ -137,7 +140,7 @@ def refuse_living(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def keep(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Renew this worker's session lease in the state; raise ``Busy`` while another worker's session is alive."""
+    """Renew this worker's session lease in the state. Raise ``Busy`` while another worker's session is running."""
     refuse_other(state, worker, now)
     session = state.session
     if session is not None and not state.config.concurrent and session.owner == worker.session_owner:
@@ -166,7 +169,7 @@ def take(state: State, worker: SessionOwner, now: datetime) -> None:
 
 
 def is_live(task: Task, state: State, now: datetime) -> bool:
-    """Return True if the owner of a claim may still be working on it."""
+    """Return True if the owner of a claim may still be working on the task."""
     held = task.lease
     if held is None:
         began = task.claimed_at
@@ -180,7 +183,7 @@ def is_live(task: Task, state: State, now: datetime) -> bool:
 
 
 def expired(state: State, now: datetime) -> list[Task]:
-    """Return the tasks whose claims any worker may release, because their owners show no sign of life."""
+    """Return the tasks whose claims may be released by any worker, because their owners show no sign of life."""
     return [
         t
         for t in state.tasks
@@ -189,9 +192,9 @@ def expired(state: State, now: datetime) -> list[Task]:
 
 
 def is_left_by_run(task: Task) -> bool:
-    """Return True if a dead run with several agents still has the task claimed.
+    """Return True if the task is still claimed by a dead run with several agents.
 
-    Its work may be proven and waiting to be merged, so only a continuation of that run releases the claim.
+    The task's work may be proven and waiting to be merged, so only a continuation of that run releases the claim.
     """
     return (
         task.raw.get("status") == "in_progress"
@@ -206,14 +209,14 @@ def left_by_run(state: State) -> list[Task]:
 
 
 def terms_of_run(left: Sequence[Task]) -> tuple[int, str | None]:
-    """Return the worker count and the target branch (or None) of the run that claimed these tasks."""
+    """Return the worker count and the target branch (or None) of the run that had claimed these tasks."""
     found = [task.claimed_run or {} for task in left]
     branches = (each["branch"] for each in found if isinstance(each.get("branch"), str))
     return max(whole(each.get("workers"), 1) for each in found), next(branches, None)
 
 
 def jobs_of_run(left: Sequence[Task]) -> dict[str, str]:
-    """Return the job of each task, identified by the token of its claim."""
+    """Return the job id of each task, which is the token of the task's claim."""
     return {task.id: task.claim_token for task in left if isinstance(task.claim_token, str)}
 
 
@@ -228,8 +231,9 @@ def command_of_run(left: Sequence[Task]) -> str:
 
 
 def reap(change: TaskListChange) -> list[Task]:
-    """Fail the tasks whose claims have expired, log this, and return the tasks. They are retried like any failed
-    task.
+    """Mark the tasks whose claims have expired as failed, log this, and return the tasks.
+
+    The tasks are retried like any failed task.
     """
     reaped = expired(change.state, change.now)
     for task in reaped:
@@ -244,20 +248,20 @@ def reap(change: TaskListChange) -> list[Task]:
 
 
 def begin_outcomes(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Set the number of ended attempts to 0 for a worker's new session; only in concurrent mode."""
+    """Set the number of ended attempts to 0 for a worker's new session. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, worker, 0, now)
 
 
 def count_outcome(state: State, worker: SessionOwner, now: datetime) -> None:
-    """Add one ended attempt, with any outcome, to the worker's count; only in concurrent mode."""
+    """Add one ended attempt, with any outcome, to the worker's count. Do nothing in exclusive mode."""
     if state.config.concurrent:
         _keep(state, worker, outcomes(state, worker) + 1, now)
 
 
 def outcomes(state: State, worker: SessionOwner) -> int:
-    """Return the number of ended attempts in the worker's present session. Each client session is counted
-    separately.
+    """Return the number of ended attempts in the worker's present session. Each session of a client has its own
+    count.
     """
     found = json_object(state.worker_sessions.get(worker.owner)) or {}
     return whole(found.get("outcomes"), 0) if found.get("owner") == worker.session_owner else 0

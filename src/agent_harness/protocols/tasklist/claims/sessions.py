@@ -1,4 +1,4 @@
-"""Session from its start to its end, and the user's controls: pause, resume and the hook marker.
+"""Start and end of a session, and the user's controls: pause, resume and the hook marker.
 
 Source: ``tasklist.md`` 10.1, 12.2, 13.2.
 """
@@ -95,7 +95,7 @@ def _begin(change: TaskListChange, worker: Worker, take_over: bool) -> JsonObjec
 
 
 def _set_up(worker: Worker) -> JsonObject | None:
-    """Run ``harness-init.sh``, a second time if it fails; return None if there is no such file.
+    """Run ``harness-init.sh``. If the script fails, run it once more. Return None if there is no such file.
 
     A second failure halts the list and raises ``PreflightFailed``.
     """
@@ -113,7 +113,7 @@ def _set_up(worker: Worker) -> JsonObject | None:
 
 
 def _run_script(worker: Worker) -> tuple[JsonObject, str]:
-    """Run ``harness-init.sh`` once; return its result, and a description of how it ended."""
+    """Run ``harness-init.sh`` once. Return its result, and a description of how the script ended."""
     from agent_harness.kernel import process
     from agent_harness.kernel.git.locate import folders_of_project
     from agent_harness.kernel.process.sandbox import of_agent, settings_from
@@ -136,8 +136,9 @@ def _run_script(worker: Worker) -> tuple[JsonObject, str]:
 
 
 def end(worker: Worker) -> JsonObject:
-    """End the session: write STATS to the log, release the session lease, and disable the hooks if all tasks are
-    done.
+    """End the session: write a STATS line to the log and release the session lease.
+
+    If all tasks are done, also disable the hooks.
     """
 
     def act(change: TaskListChange) -> JsonObject:
@@ -171,7 +172,9 @@ def log_stats(worker: Worker) -> JsonObject:
 
 
 def pause(worker: Worker, why: str = "", *, by: str | None = None) -> JsonObject:
-    """Pause hooks, claims and runs until ``resume``. ``by`` is the view in which the user asked for the pause."""
+    """Pause hooks, claims and runs until ``resume`` is called. ``by`` is the view in which the user asked for the
+    pause.
+    """
     said = f"{clock.timestamp()} {why}".strip() + "\n"
     files.replace(worker.layout.pause, said.encode("utf-8", "replace"), follow=False)
     worker.store.note("WARN", f"paused by {_person(by)}: {why}".rstrip(": "))
@@ -189,7 +192,7 @@ def _person(by: str | None) -> str:
 
 
 def _sweep(*folders: str) -> None:
-    """Delete partial files that killed writers left in these folders; symbolic links are not followed."""
+    """Delete the partly written files that killed processes left in these folders. Symbolic links are not followed."""
     for folder in folders:
         if os.path.isdir(folder) and not os.path.islink(folder):
             for name in {each.partition(".tmp.")[0] for each in os.listdir(folder) if ".tmp." in each}:
@@ -197,9 +200,9 @@ def _sweep(*folders: str) -> None:
 
 
 def resume(worker: Worker, *, by: str | None = None, shown: AskedQuestion | None = None) -> JsonObject:
-    """End a pause and a halt, and reset the counter of agent starts; return the former pause and halt.
+    """End a pause and a halt, and reset the counter of agent starts; return the pause and the halt that were in force.
 
-    Raise ``Superseded``, with nothing changed, if the present halt is not the one that was ``shown``.
+    Raise ``Superseded``, with nothing changed, if the present halt is not the one in ``shown``.
     """
     from agent_harness.supervision.starts import go_on
 

@@ -1,8 +1,8 @@
 """Worker, the caller of all task list commands, with its session, claim token and work tree; renewal of its claim.
 
-A worker without an id is identified by its session. A session without an id is identified by the process that it runs
-in. This is the nearest ancestor process that is not a shell, since an agent starts each command in a new shell. For a
-user at a terminal, it is the terminal's shell. Source: ``tasklist.md`` 7.3, 10, 10.2.
+A worker without an id is identified by its session. A session without an id is identified by the process in which the
+session runs. This is the nearest ancestor process that is not a shell, since an agent starts each command in a new
+shell. For a user at a terminal, the process is the terminal's shell. Source: ``tasklist.md`` 7.3, 10, 10.2.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ _TAIL_LINES = 40
 
 
 class ClaimRecord:
-    """Record in ``.harness/claims/ID.json``: the state at the last claim of a task, and notes on that claim.
+    """Record in ``.harness/claims/ID.json``: the state when the task was last claimed, and notes on that claim.
 
-    The record is a convenience, because the snapshot contains the state. A member of the wrong type counts as absent.
+    The record is a convenience, because the snapshot contains the state. A member of the wrong type is treated as
+    absent.
     """
 
     __slots__ = ("attempt", "branch", "head", "record", "ref", "task_id", "tree")
@@ -64,13 +65,13 @@ class ClaimRecord:
         return (self.task_id, self.attempt, self.ref) == (task.id, task.attempts + 1, task.base_ref)
 
     def noted(self, name: str, claim: str) -> JsonObject:
-        """Return a named note on this claim; empty if there is none."""
+        """Return the note with this name on this claim; empty if there is no such note."""
         found = json_object(self.record.get(name)) or {}
         return found if found.get("claim") == claim else {}
 
 
 class Worker:
-    """Caller of the task list's commands. Of its data, only values that the state confirms are trusted."""
+    """Caller of the task list's commands. Its data are trusted only if the state confirms them."""
 
     __slots__ = (
         *("_git", "_process", "cwd", "environ", "first_look", "goes_on", "id", "layout", "session_id", "store"),
@@ -115,7 +116,7 @@ class Worker:
         now: datetime | None = None,
         process: Owner | None = None,
     ) -> Worker:
-        """Return a worker described by the arguments, or else by environment variables. Blank values count as absent.
+        """Return a worker made from the arguments. For missing or blank arguments, environment variables are used.
 
         ``process`` is the process whose exit ends the session; by default it is found among the ancestor processes.
         """
@@ -153,7 +154,7 @@ class Worker:
 
     @property
     def owner(self) -> str:
-        """Name under which this worker owns its claims: its id, or else host and session."""
+        """Name under which this worker owns its claims: its id, or if it has no id, its host and session."""
         if self.id:
             return self.id
         if not self.session_id:
@@ -162,7 +163,7 @@ class Worker:
 
     @property
     def git(self) -> Git | None:
-        """Git client for this worker's own work tree; ``None`` outside a repository."""
+        """Git client for this worker's own work tree; ``None`` outside a git repository."""
         if not self._git:
             self._git.append(self._find_git())
         return self._git[0]
@@ -177,7 +178,9 @@ class Worker:
 
     @property
     def tree(self) -> str:
-        """Top folder of the work tree, or the working directory outside git, with symbolic links resolved."""
+        """Top folder of the work tree, with symbolic links resolved. Outside a git repository, this is the working
+        directory.
+        """
         git = self.git
         return os.path.realpath(git.top()) if git else self.cwd
 
@@ -190,8 +193,8 @@ class Worker:
         """Return this worker's task in progress if its lease is valid; also renew the session lease.
 
         Raise ``UsageError`` for an unknown id, and ``NotOwner`` if the task is not in progress or belongs to another
-        worker. Raise ``LeaseLost`` for another token or an expired lease: a worker that slept past its lease can change
-        nothing.
+        worker. Raise ``LeaseLost`` if the token differs or the lease has expired. A worker that slept until its lease
+        expired can therefore change nothing.
         """
         leases.keep(state, self, now)
         task = self.find(state, task_id)
@@ -206,7 +209,7 @@ class Worker:
         return task
 
     def find(self, state: State, task_id: str) -> Task:
-        """Return the task with this id; raise ``UsageError`` if there is none."""
+        """Return the task with this id. Raise ``UsageError`` if there is no such task."""
         task = state.by_id.get(task_id)
         if task is None:
             raise UsageError(f"There is no task {task_id}", hint="harness status")
@@ -215,7 +218,8 @@ class Worker:
     def check_token(self, task: Task) -> None:
         """Raise ``LeaseLost`` or ``NotOwner`` unless the worker's token is that of the task's present claim.
 
-        Without a token the owner's name decides, so that an agent that lost its token in a context reset can continue.
+        Without a token the owner's name decides. An agent that lost its token in a context reset can therefore
+        continue.
         """
         if self.token is not None:
             if self.token != task.claim_token:
@@ -230,7 +234,7 @@ class Worker:
     # -- records of claims -------------------------------------------------------------------------------------------
 
     def claim_record(self, task_id: str) -> ClaimRecord:
-        """Return the record of the task's last claim; an empty record if none is usable."""
+        """Return the record of the task's last claim; an empty record if there is no usable record."""
         from agent_harness.errors import HarnessError
         from agent_harness.kernel import files
 
@@ -240,8 +244,8 @@ class Worker:
             return ClaimRecord({})
 
     def keep_claim_record(self, task_id: str, record: JsonObject) -> None:
-        """Write the claim record of a task. Call this under the lock when claiming, and later only as the claim's
-        owner.
+        """Write the claim record of a task. Call this under the lock while claiming; afterwards only the claim's owner
+        may call it.
         """
         from agent_harness.kernel import files
 
@@ -291,9 +295,9 @@ def checkpoint(worker: Worker, task_id: str, step: int, total: int, description:
 
 
 class LeaseKeeper:
-    """Callback for frequent calls that renews the lease after a third of its duration. It always returns False.
+    """Callback that is called often and renews the lease after a third of its duration. It always returns False.
 
-    Raise ``LeaseLost`` or ``NotOwner`` if the worker has lost the claim: its processes must then end.
+    Raise ``LeaseLost`` or ``NotOwner`` if the worker has lost the claim. The worker's processes must then end.
     """
 
     def __init__(self, worker: Worker, task: Task) -> None:
@@ -320,7 +324,7 @@ class LeaseKeeper:
 
 
 def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_seconds: float) -> JsonObject:
-    """Run a long command for a task and renew the claim meanwhile; return ``exit``, ``seconds`` and ``tail``.
+    """Run a long command for a task, and renew the claim while it runs; return ``exit``, ``seconds`` and ``tail``.
 
     ``exit`` is None after a timeout. The command gets this process's environment. If the claim is lost, the command is
     ended and ``LeaseLost`` is raised.
@@ -346,9 +350,10 @@ def run_step(worker: Worker, task_id: str, command: Sequence[str], *, timeout_se
 
 
 def _in_a_repository(folder: str) -> bool:
-    """Return True if the folder is in a git repository. This cheap check avoids starting git elsewhere.
+    """Return True if the folder is in a git repository. This check is cheap because it does not start git.
 
-    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count: git also searches further up.
+    An empty ``.git``, which agents' sandboxes leave in ``/tmp``, does not count. Like git, the search continues in the
+    folders above.
     """
     while not _marks_a_work_tree(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -379,7 +384,9 @@ def _program_above() -> Owner | None:
 
 
 def _look(pid: int) -> tuple[str, int, bool]:
-    """Return (name, parent, leads a session) of a process; the last is True for the shell of a user's terminal."""
+    """Return the name of a process, its parent, and True if it leads a session, as the shell of a user's terminal
+    does.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -1,7 +1,7 @@
-"""Job of a task list worker in a workspace: an attempt on a separate list in which only one task can be claimed.
+"""Job of a task list worker in a workspace.
 
-Other jobs run the validations of a merge candidate. Each job has its own process, so this module imports nothing from
-the coordinator.
+One kind of job is an attempt, on a separate list in which only one task can be claimed. Other jobs run the validations
+of a merge candidate. Each job has its own process, so this module imports nothing from the coordinator.
 """
 
 import os
@@ -33,16 +33,14 @@ KILLED = (-9, 137)  # exit codes of a command that the machine has ended
 
 
 def execute(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt or validations, depending on the job's kind, in a workspace that is checked out at the job's
-    base.
-    """
+    """Run an attempt or validations, depending on the job's kind. The workspace is checked out at the job's base."""
     if job.kind == ATTEMPT:
         return _attempt(workspace, job, folder)
     return _verify(workspace, job)
 
 
 def _attempt(workspace: Workspace, job: Job, folder: str) -> JsonObject:
-    """Run an attempt on a list in which only this task can be claimed; return what the run wrote as the job's
+    """Run an attempt on a list in which only this task can be claimed. Return what the run wrote, as the job's
     result.
     """
     inputs = job.inputs
@@ -105,7 +103,7 @@ def _say(line: str) -> None:
 
 
 def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
-    """Translate the end of the attempt into the result statuses of a parallel run."""
+    """Convert the end of the attempt to a result status of a parallel run."""
     last = ran["attempts"][-1] if ran["attempts"] else {"result": "none", "message": ran["message"]}
     how = {"completed": ACCEPTED, "failed": REJECTED, "parked": REJECTED}.get(last["result"], PARTIAL)
     if how == ACCEPTED and task.status != "completed":
@@ -117,7 +115,7 @@ def _status_of(ran: JsonObject, state: State, task: Task) -> JsonObject:
 
 
 def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> None:
-    """Write a list with the job's task and the proofs of other tasks; delete the list of earlier jobs."""
+    """Write a list with the job's task and the proofs of other tasks. Delete the list of earlier jobs first."""
     for name in ("harness-tasks.json", "harness-tasks.json.bak", "harness-progress.txt", ".harness-pause"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(layout.root, name))
@@ -140,13 +138,15 @@ def _seed(layout: TaskListLayout, workspace: Workspace, inputs: JsonObject) -> N
 
 
 def _lay_out(workspace: Workspace, tree: str) -> None:
-    """Check out the work to be fixed into the files only; HEAD and the index stay at the workspace's base."""
+    """Write the work that has to be fixed to the workspace's files only. HEAD and the index stay at the workspace's
+    base.
+    """
     workspace.git.run("read-tree", "--reset", "-u", tree)
     workspace.git.run("read-tree", "--reset", "HEAD")
 
 
 def _verify(workspace: Workspace, job: Job) -> JsonObject:
-    """Run the validations on the commit. Failed validations count only if they fail again on a fresh checkout."""
+    """Run the validations on the commit. A failed validation counts only if it fails again on a new checkout."""
     inputs = job.inputs
     root = os.path.join(workspace.folder, inputs["prefix"])
     _lead_imports_to(root, job.lend)
@@ -164,7 +164,7 @@ def _verify(workspace: Workspace, job: Job) -> JsonObject:
 def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
     """Set ``PYTHONPATH`` so that checks import the project's linked packages from this workspace.
 
-    This also works for a test runner in another environment than the project's.
+    The variable also has this effect on a test runner in an environment other than the project's.
     """
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     roots = linked_paths.mapped_in(Path(root), linked, os.environ.get("PATH", os.defpath)).roots
@@ -174,7 +174,7 @@ def _lead_imports_to(root: str, linked: Iterable[str]) -> None:
 
 
 def _failing(root: str, checks: Iterable[JsonObject], sandbox: Any) -> tuple[dict[str, int | None], str]:
-    """Return the failing checks with their exit codes, and the first failure's output.
+    """Return the failing checks with their exit codes, and the output of the first failing check.
 
     An exit code is None if the check was stopped.
     """

@@ -1,6 +1,6 @@
-"""Interface between a task list and the coordinator of a parallel run, which is the list's only writer meanwhile.
+"""Interface between a task list and the coordinator of a parallel run.
 
-A task counts as completed once its work is merged.
+During the run, only the coordinator writes to the list. A task counts as completed once its work is merged.
 """
 
 import os
@@ -59,7 +59,7 @@ _PUSH_LINES = {"pushed": "CHECKPOINT", "pulled": "CHECKPOINT"}
 
 
 class TaskListProjectPort:
-    """Task list in the project's folder, as the coordinator uses it within its session."""
+    """Task list in the project's folder, in the form that the coordinator uses during its session."""
 
     executor = EXECUTOR
     checks_rejected = True  # by the validations of other tasks
@@ -77,8 +77,8 @@ class TaskListProjectPort:
     ) -> None:
         """Open the list for the coordinator.
 
-        ``claimed`` describes the run in its claims. ``attempt`` contains the settings of each attempt: agents, policy,
-        limits.
+        ``claimed`` describes the run and is stored in the run's claims. ``attempt`` contains the settings of each
+        attempt: agents, policy, limits.
         """
         self.push_target = push_target
         workspace = place_of(worker)
@@ -109,7 +109,7 @@ class TaskListProjectPort:
     # ---- open items
 
     def items(self) -> list[OpenItem]:
-        """Return the tasks whose dependencies are merged, in the order of ``harness task claim``.
+        """Return the tasks whose dependencies are merged, in the order in which ``harness task claim`` takes them.
 
         The list is read again after a change.
         """
@@ -119,7 +119,7 @@ class TaskListProjectPort:
         return self._items
 
     def _list(self) -> State:
-        """Return the present list, read again if its file has changed. Callers may not change the list."""
+        """Return the present list. The list file is read again if it has changed. Callers must not change the list."""
         stamp = files.stamp_of(self._layout.tasks)
         if self._state is None or stamp is None or stamp != self._stamp:
             self._hold_list()
@@ -128,17 +128,17 @@ class TaskListProjectPort:
         return self._state
 
     def _change(self, act: Callable[[TaskListChange], Changed]) -> Changed:
-        """Change the list under the store's lock, after restoring the list if an agent has edited it."""
+        """Change the list under the store's lock. If an agent has edited the list, it is restored first."""
         self._hold_list()
         return self._store.change(act)
 
     def _hold_list(self) -> None:
-        """Restore the list if agents have write access and its content was not written by a harness command."""
+        """Restore the list if it was not written by a harness command. Do nothing if agents have no write access."""
         if self._is_open:
             self._put_back |= self._files.put_list_back()
 
     def put_back(self) -> dict[str, str]:
-        """Restore the list, its log, its costs and its marker, and return the names of restored files.
+        """Restore the list, its log, its costs and its hook marker. Return the names of the restored files.
 
         Do nothing if agents have no write access.
         """
@@ -155,7 +155,7 @@ class TaskListProjectPort:
         self._store.note("WARN", message, task=item)
 
     def stopped(self) -> tuple[int, str] | None:
-        """Return the exit code and message of a halt or a pause of the list, or None."""
+        """Return the exit code and message of the list's halt or pause, or None."""
         try:
             claim.refuse_rest(self._worker, self._list())
         except HarnessError as error:
@@ -163,7 +163,7 @@ class TaskListProjectPort:
         return None
 
     def left(self) -> tuple[list[str], list[str], list[str]]:
-        """Return the ids of the tasks without remaining attempts, of other unfinished tasks, and of those with a
+        """Return three lists of task ids: tasks without remaining attempts, other unfinished tasks, and tasks with a
         question.
         """
         self._change(self._finalize)
@@ -179,7 +179,7 @@ class TaskListProjectPort:
             change.touch(marked.task)
 
     def heard(self, jobs: Sequence[Job]) -> dict[str, JsonObject]:
-        """Return, by task, the progress that the running attempts have reported in the list's state folder."""
+        """Return, by task, the progress that the running attempts have reported to the list's state folder."""
         items = {each.item for each in jobs}
         found = now.told(os.path.dirname(proven.ledger(self._layout)))
         return {each["item"]: each for each in found if each["alive"] and each.get("item") in items}
@@ -187,7 +187,7 @@ class TaskListProjectPort:
     # ---- claims
 
     def claim(self, jobs: Sequence[Job]) -> None:
-        """Claim each job's task in the name of its slot; the job id is the claim token."""
+        """Claim each job's task in the name of the job's slot. The job id is the claim token."""
 
         def act(change: TaskListChange) -> None:
             for job in jobs:
@@ -210,7 +210,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def holds(self, job: str, item: str) -> bool:
-        """Return True if the task is claimed by this job."""
+        """Return True if this job has claimed the task."""
         task = self._list().by_id.get(item)
         return task is not None and task.status == "in_progress" and task.claim_token == job
 
@@ -234,8 +234,9 @@ class TaskListProjectPort:
         return [task for task in selection.in_progress(state) if task.claimed_process == me]
 
     def adopt(self, held: Sequence[str]) -> None:
-        """Take over these claims for this process, for half an hour at first; release all other claims of parallel
-        runs.
+        """Take over these claims for this process, and release all other claims of parallel runs.
+
+        The lease of each claim that is taken over is at first half an hour long.
         """
 
         def act(change: TaskListChange) -> None:
@@ -285,7 +286,9 @@ class TaskListProjectPort:
         }
 
     def _as_kept(self, tasks: Sequence[Task]) -> list[Task]:
-        """Return copies of the tasks with their recorded proofs, because an agent may have edited the list."""
+        """Return copies of the tasks with their recorded proofs. The list itself is not trusted, as an agent may have
+        edited it.
+        """
         return proven.as_kept(self._layout, tasks, self._proofs_before)
 
     def _config(self) -> JsonObject:
@@ -298,7 +301,7 @@ class TaskListProjectPort:
     ) -> None:
         """Copy a job's costs, verdicts and transcripts into the project, once per job.
 
-        Then update the task, unless another job has claimed it meanwhile.
+        Then update the task, unless another job has claimed the task since.
         """
         if result is None or result.get("id"):
             self._take_costs(job, item, result, spent_usd)
@@ -331,7 +334,9 @@ class TaskListProjectPort:
         self._change(act)
 
     def _take_costs(self, job: str, item: str, result: JsonObject | None, spent_usd: float) -> None:
-        """Add the job's cost rows once each, and one row for spending without a row, such as that of a killed agent."""
+        """Add each of the job's cost rows once, and one row for spending that has no row, such as that of a killed
+        agent.
+        """
         rows = (result or {}).get("costs") or []
         files.own_place(self._layout.costs, self._layout.root)
         known = [row for row in journal.tail(self._layout.costs, 1000) if row.get("order") == job]
@@ -360,7 +365,7 @@ class TaskListProjectPort:
                 ledger.write(path, self._with_outputs(verdict, result))
 
     def _note_not_landed(self, job: str, result: JsonObject) -> None:
-        """Write a ledger line for a claim that was proven in its workspace but not merged."""
+        """Write a ledger line about a task that was proven in its workspace but whose work was not merged."""
         fix, proved = json_object(result.get("mend")), json_object(result.get("proven")) or {}
         claims = [ClaimVerdict.from_record(each) for each in proved.get("verdicts") or []]
         claim = next((each for each in reversed(claims) if each.accepted), None)
@@ -370,7 +375,7 @@ class TaskListProjectPort:
             ledger.not_landed(path, self._layout.verdicts, self._layout.root, claim, fix, job=job)
 
     def _with_outputs(self, verdict: ClaimVerdict, result: JsonObject) -> ClaimVerdict:
-        """Return the verdict as a line for the project's ledger, after saving the output of its steps in the
+        """Return the verdict as a line for the project's ledger. The output of its steps is first saved in the
         project.
         """
         printed = json_object(result.get("outputs")) or {}
@@ -391,7 +396,7 @@ class TaskListProjectPort:
     # ---- landing
 
     def merged(self, head: str, base: str, commit: str, item: str, *, proven: bool) -> Merged:
-        """Merge a commit with git; the list and its log are not part of the commit."""
+        """Merge a commit with git. The list and its log are not part of the commit."""
         return merge_queue.merged(self._git, head, base, commit, self._settings.union)
 
     def checks(
@@ -404,8 +409,8 @@ class TaskListProjectPort:
     ) -> list[JsonObject]:
         """Return the checks to run on a merge candidate.
 
-        These are the validations of ``members``, of ``unseen`` and of completed tasks that the change may break, and
-        the configured ``check``.
+        These are the validations of ``members`` and of ``unseen``, the validations of completed tasks that the change
+        may break, and the configured ``check``.
         """
         state = self._list()
         before = before or {}
@@ -434,7 +439,7 @@ class TaskListProjectPort:
     def finalize(self, landings: Sequence[LandedItem]) -> None:
         """Mark the merged tasks as completed, each with its commit and verdict.
 
-        A task that its job no longer has claimed stays unchanged.
+        A task stays unchanged if its job no longer has the task claimed.
         """
         path = proven.ledger(self._layout)
         verdicts: dict[str, ClaimVerdict] = {}
@@ -466,10 +471,10 @@ class TaskListProjectPort:
         self._change(act)
 
     def refuse_joined(self, commit: str) -> None:
-        """Do nothing, because a commit contains no part of the list."""
+        """Do nothing, because no part of the list is contained in a commit."""
 
     def joined(self, joined: Mapping[str, str], commit: str, checked: JsonObject) -> None:
-        """Replace the commits of completed tasks by their new commits after a merge with the remote branch."""
+        """After a merge with the remote branch, replace the commits of completed tasks by the new commits."""
 
         def act(change: TaskListChange) -> None:
             for task in change.state.tasks:
@@ -500,7 +505,7 @@ class TaskListProjectPort:
         self._change(act)
 
     def broken(self, items: Sequence[str], by: str, commit: str, head: str) -> None:
-        """Mark these tasks as no longer proven, each with a question to the user."""
+        """Mark these tasks as no longer proven, and ask the user a question about each task."""
 
         def act(change: TaskListChange) -> None:
             for item in items:
@@ -519,14 +524,14 @@ class TaskListProjectPort:
         self._change(act)
 
     def close(self, paused: str) -> None:
-        """End the session; if commits could not be pushed (``paused`` is the reason), pause the list."""
+        """End the session. If commits could not be pushed, also pause the list; ``paused`` is the reason."""
         sessions.end(self._worker)
         if paused:
             sessions.pause(self._worker, paused, by="harness run")
 
 
 def open_items(worker: Worker, state: State) -> list[OpenItem]:
-    """Return the tasks that may be started now, in their order of selection."""
+    """Return the tasks that may be started now, in the order in which they are selected."""
     found = selection.eligible(state, lambda each: progress.last_error_time(worker.layout, each))
     return [
         OpenItem(id=task.id, name=safe_name(task.id), title=task.title, touches=tuple(texts(task.raw.get("touches"))))
@@ -553,7 +558,7 @@ def _text_of(path: str) -> str | None:
 
 
 def _told(fix: JsonObject) -> JsonObject:
-    """Return the message to the agent about a change that the merge queue rejected."""
+    """Return the message that tells the agent about a change that the merge queue rejected."""
     said = {
         "conflict": "Your earlier work was proven, and does not go together with what has landed meanwhile.",
         "conflict_markers": "Markers of a conflict are left in the files.",
@@ -567,6 +572,8 @@ def _told(fix: JsonObject) -> JsonObject:
 
 
 def _other(task: Task, item: str) -> JsonObject:
-    """Return an open task in a form that protects its proof but cannot be claimed in the workspace."""
+    """Return an open task in a form that protects its proof, but in which nobody can claim the task in the
+    workspace.
+    """
     own = {"id": task.id, "title": task.title, "validation": task.raw.get("validation")}
     return {**own, "status": "pending", "depends_on": [item]}

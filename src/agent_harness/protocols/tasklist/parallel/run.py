@@ -1,4 +1,4 @@
-"""``harness run --workers N`` on a task list, from the recovery of earlier work to the coordinator's answer."""
+"""Run of ``harness run --workers N`` on a task list, from the recovery of earlier work to the coordinator's answer."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -48,9 +48,9 @@ def run_parallel(
 ) -> JsonObject:
     """Run several concurrent agents on the list's tasks; return the coordinator's answer.
 
-    ``accounts`` are those of the agents, in the agents' order. ``max_minutes`` applies to each attempt. Raise
-    ``UnsafeTree`` if there is no branch to merge to, or if another work tree has it checked out. Raise the exceptions
-    of ``sessions.start``.
+    ``accounts`` are the agents' accounts, in the order of the agents. ``max_minutes`` applies to each attempt. Raise
+    ``UnsafeTree`` if there is no branch to merge to, or if this branch is checked out in another work tree. Raise the
+    exceptions of ``sessions.start``.
     """
     worker = run.own_worker(worker)
     workspace, kept = place_of(worker), existing_folder(worker.layout.tasks, worker.layout.root)
@@ -105,14 +105,15 @@ def run_parallel(
 
 
 def _close_looks(folder: str, prefix: str) -> None:
-    """Close the package records that attempts left open for the next attempt in their slot."""
+    """Close the package records that attempts left open for the next attempt in the same slot."""
     for workspace in workspaces.existing(os.path.join(folder, "places")):
         environment_inventory.close(os.path.join(workspace.folder, prefix), workspace.name)
 
 
 def _most(state: State, workers: int, asked: int | None) -> int | None:
-    """Return the maximum number of attempts: the smaller of the requested number and the session limit for all
-    workers.
+    """Return the maximum number of attempts.
+
+    This is the smaller of the requested number and the session limit multiplied by the number of workers.
     """
     of_sessions = state.config.max_tasks * workers or None
     return min((each for each in (asked, of_sessions) if each is not None), default=None)
@@ -130,7 +131,8 @@ def preview(
     max_cost_usd: float | None = None,
     elsewhere: bool = False,
 ) -> JsonObject:
-    """Return the first jobs that ``run_parallel`` would start, and the reasons for and against each; change nothing.
+    """Return the first jobs that ``run_parallel`` would start, with the reasons for and against each. Nothing is
+    changed.
 
     ``elsewhere`` means that the workers are on other machines.
     """

@@ -1,8 +1,8 @@
-"""Start-up module for Python in a check that is run as a user would: removes the marks of the caller.
+"""Start-up module for Python in a check that runs as under a user; the module removes the marks of the caller.
 
 The marks are the name of a script of the check, the ``-c`` of a one-line program, and the module ``unittest`` while its
-tests run. The variables that load this module are removed too. The module uses only the standard library, and runs on
-old Python versions.
+tests run. The variables that load this start-up module are removed too. The module uses only the standard library, and
+runs on old Python versions.
 """
 
 import os
@@ -18,7 +18,7 @@ _PLAIN = "main.py"
 
 
 def leave() -> "Collection[str]":
-    """Return the files of the check. Remove all traces of this module, and load the next ``sitecustomize``."""
+    """Remove all traces of this module, load the next ``sitecustomize``, and return the files of the check."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if each != here]
     for name in ("PATH", "PYTHONPATH"):

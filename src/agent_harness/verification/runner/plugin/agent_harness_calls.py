@@ -1,8 +1,8 @@
-"""Records calls of the functions under work during tests, and repeats the same calls later.
+"""Recorder of calls of the functions under work during tests; the recorder can repeat the calls later.
 
-It uses only the standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of the file
-repeats the calls in a process without a test runner. Calls are stored as text: arguments can be evaluated again,
-results are only compared. A repeated call cannot write files, start processes or send data outside its folders; if it
+The module uses only the standard library of Python 3.8 or later. The pytest plugin imports this file; a copy of the
+file repeats the calls in a process without a test runner. Calls are stored as text: arguments can be evaluated again,
+results are only compared. A repeated call cannot write files outside its folders, start processes or send data. If it
 tries, its result is ignored.
 """
 
@@ -70,7 +70,7 @@ class _TooMuch(Exception):
 
 
 class TracedProject:
-    """Project whose classes are traced: those in its own files, except tests."""
+    """Project whose classes are traced. Only classes in the project's own files count, without those in tests."""
 
     def __init__(self, below: str) -> None:
         self._below = os.path.realpath(below) + os.sep
@@ -94,7 +94,7 @@ class TracedProject:
         return found is kind and not issubclass(kind, (BaseException, type))
 
     def has_state(self, value: object) -> bool:
-        """Return True if the value is an object of the project that can change."""
+        """Return True if the value is an object of a project class and can change."""
         return self.owns(type(value)) and not isinstance(value, tuple) and not _is_enum(type(value))
 
 
@@ -103,7 +103,7 @@ def _is_enum(kind: type) -> bool:
 
 
 class Texts:
-    """Conversion of values to text."""
+    """Converter of values to text."""
 
     def __init__(self, project: TracedProject) -> None:
         self._project = project
@@ -112,7 +112,7 @@ class Texts:
         self.parts = 0  # that were looked at in all
 
     def answer(self, value: object) -> str:
-        """Return the text of a result for comparison. Unordered values are sorted, and unknown objects are replaced by
+        """Convert a result to text for comparison. Unordered values are sorted, and unknown objects are replaced by
         their type.
         """
         self._inside.clear()
@@ -120,7 +120,7 @@ class Texts:
         return self._text(value, self._object)
 
     def given(self, value: object, made: Callable[[object], str]) -> str:
-        """Return the text of an argument, which can be evaluated again. ``made`` returns the expression that creates an
+        """Convert an argument to text that can be evaluated again. ``made`` returns the expression that creates an
         object.
         """
         self._left = _PARTS_LIMIT
@@ -132,8 +132,9 @@ class Texts:
         return self._attributes(value, 0)
 
     def told(self, value: object, first: object, *, is_making: bool = False) -> str:
-        """Return the result of a call as text: the returned value, and the state of the object that the call made or
-        belongs to.
+        """Return the result of a call as text: the returned value, and the state of the object whose method was called.
+
+        For a constructor call, the text is only the state of the new object.
         """
         if is_making:
             return self.state(first)
@@ -206,7 +207,7 @@ def _slots(kind: type) -> list[str]:
 
 
 class _Made:
-    """Origin of an object: the call that created it, and the method calls since then."""
+    """Origin of an object: the call that created the object, and the method calls since then."""
 
     __slots__ = ("kind", "since", "state", "text")
 
@@ -228,10 +229,10 @@ class _Open:
 
 
 class Recorder:
-    """Recorder of the outermost calls of the watched functions, given by file and first line, with plain values.
+    """Recorder of the outermost calls of the watched functions. Only calls with plain values are recorded.
 
-    An object of the project may be an argument if it can be created again: by the call that created it and the method
-    calls since.
+    Watched functions are identified by file and first line. An object of the project may be an argument if the object
+    can be created again: by the call that created it and the method calls since then.
     """
 
     def __init__(self, watched: dict[str, dict[str, str]], below: str) -> None:
@@ -253,7 +254,7 @@ class Recorder:
 
     @property
     def calls(self) -> list[list[str]]:
-        """Module, function, arguments and result of each call that always gave the same result."""
+        """Module, function, arguments and result of each call that always returned the same result."""
         return [[*key, answer] for key, answer in self._calls.items() if answer is not None]
 
     @property
@@ -267,7 +268,7 @@ class Recorder:
         return self._events + self._texts.parts
 
     def start(self, *, records: bool = True) -> None:
-        """Start recording calls; with ``records`` False, only follow changes of objects."""
+        """Start recording calls. If ``records`` is False, only follow changes of objects."""
         self._open, self._records = None, records
         if sys.getprofile() is None and self._spent < _EVENTS_LIMIT:
             sys.setprofile(self._heard)
@@ -319,7 +320,7 @@ class Recorder:
     # ---- objects
 
     def _begins(self, frame: FrameType) -> None:
-        """Record that an object of the project is being created, with the arguments. In nested constructors, the
+        """Record that an object of the project is being created, and the arguments. Of nested constructors, the
         outermost counts.
         """
         new = _first(frame)
@@ -343,7 +344,9 @@ class Recorder:
         self._made[id(new)] = _Made(kind, text, self._texts.state(new))
 
     def _known(self, value: object) -> _Made | None:
-        """Return how an object was created; None if unknown or if the object has changed in another way."""
+        """Return how an object was created; None if this is unknown or if the object has changed in an unrecorded
+        way.
+        """
         found = self._made.get(id(value))
         if found is None or found.kind is not type(value) or found.state != self._texts.state(value):
             return None
@@ -399,7 +402,7 @@ class Recorder:
         self._open = opened
 
     def _is_of_known(self, frame: FrameType) -> bool:
-        """Return True if a frame is a method call on an object whose origin is known; the call may change the
+        """Return True if a frame is a method call on an object whose origin is known. Such a call may change the
         object.
         """
         code = frame.f_code
@@ -455,22 +458,22 @@ def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _is_return(frame: FrameType) -> bool:
-    """Return True if an ending frame returns, False if it raises."""
+    """Return True if the function of an ending frame returns, False if it raises an exception."""
     import dis
 
     return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
 
 
 def _attribute(kind: type, name: str) -> object:
-    """Return a class attribute without binding it; None if there is none."""
+    """Return a class attribute without binding it to an object; None if the attribute does not exist."""
     return next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
 
 
 class Again:
-    """Repeater of recorded calls; ``answers`` returns a text for each call, or None if the result says nothing.
+    """Repeater of recorded calls. ``answers`` returns a text for each call, or None if a call gives no usable result.
 
-    From the first call until its end, the process can write only below its own folder and its temporary folder. It
-    cannot start programs or send data.
+    After the first repeated call, the process can write only below its own folder and its temporary folder. It cannot
+    start programs or send data.
     """
 
     def __init__(self, *places: str) -> None:
@@ -549,7 +552,10 @@ class Again:
         return self._found(module, name)[member]
 
     def _is_of_project(self, error: BaseException) -> bool:
-        """Return True if the project's own code raised the exception, rather than a framework that was not set up."""
+        """Return True if the project's own code raised the exception.
+
+        A framework that was not set up may have raised it instead.
+        """
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -557,7 +563,7 @@ class Again:
 
 
 def main() -> None:
-    """Call the functions listed in ``job.json`` beside this program, and write the results to ``answers.json``."""
+    """Call the functions listed in ``job.json`` in this program's folder, and write the results to ``answers.json``."""
     place = os.path.dirname(os.path.realpath(__file__))
     with open(os.path.join(place, "job.json"), encoding="utf-8") as file:
         job = json.load(file)

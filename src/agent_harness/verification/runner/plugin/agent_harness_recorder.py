@@ -1,12 +1,13 @@
-"""Pytest plugin that reports which tests run, while they run; the harness loads it with ``-p`` into a project's pytest.
+"""Pytest plugin that reports which tests run, while they run.
 
-It uses only the standard library and pytest, on Python 3.7 or later. Its folder contains nothing else, so having the
-folder on the path makes no harness module importable. The plugin writes one JSON array per line to a named pipe, which
-the harness reads at once, so a report cannot be changed later: ``[pid, kind, ...]`` with the kinds start, collected,
-test, result, gave up, opened, calls, flows, unkept, around, answers, finish.
+The harness loads the plugin with ``-p`` into a project's pytest. The plugin uses only the standard library and pytest,
+on Python 3.7 or later. Its folder contains nothing else, so having the folder on the path makes no harness module
+importable. The plugin writes one JSON array per line to a named pipe, ``[pid, kind, ...]``. The harness reads the pipe
+immediately, so a report cannot be changed later. The kinds are start, collected, test, result, gave up, opened, calls,
+flows, unkept, around, answers, finish.
 
 This prevents simple ways to fake a run, such as ending the process early, patching pytest or writing a report. Code in
-the same process that targets this plugin can still lie (``docs/verification.md``).
+the same process that targets this plugin can still report false results (``docs/verification.md``).
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ def _judging_hooks(config: pytest.Config) -> list[Any]:
 
 
 def _late(config: pytest.Config) -> list[str]:
-    """Return one text for each outcome-changing hook that was registered during the tests, except those in conftest
-    files.
+    """Return one string for each outcome-changing hook that was registered during the tests. Hooks in conftests are
+    omitted.
     """
     found: list[str] = []
     for one in _judging_hooks(config):
@@ -123,7 +124,7 @@ def _late(config: pytest.Config) -> list[str]:
 
 
 def _foreign() -> list[str]:
-    """Return the modules that were imported from the agent's folder instead of the checkout."""
+    """Return the modules that were imported from the agent's folder and not from the checkout."""
     project = _SETTINGS.get("project")
     if not project:
         return []
@@ -167,9 +168,9 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Record the test runner's functions at the last moment before code of the project runs.
 
-    Installed plugins are loaded by then, but not the conftest files. Pytest itself replaces some functions in a
-    ``tryfirst`` implementation of this hook, which runs earlier. A pytest that only prints its version or lists tests
-    stays silent.
+    At this moment installed plugins are loaded, but the conftest files are not. Pytest itself replaces some functions
+    in a ``tryfirst`` implementation of this hook, which runs earlier. If pytest only prints its version or lists tests,
+    nothing is recorded.
     """
     if any(getattr(early_config.known_args_namespace, name, None) for name in _RUNS_NOTHING):
         _SETTINGS["silent"] = True
@@ -187,7 +188,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only the tests that the harness selected, if any: by exact id, or by id without parameters."""
+    """If the harness selected tests, keep only these tests. A test is selected by its exact id or its id without
+    parameters.
+    """
     wanted = _SETTINGS.get("select")
     if not wanted:
         return
@@ -247,7 +250,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Follow the creation of objects in fixtures, because tests may call their methods."""
+    """Follow the creation of objects in fixtures, because tests may call methods of these objects."""
     if _recorder is None:
         yield
         return
@@ -268,7 +271,7 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Repeat the recorded calls of another run instead of running the tests, from inside a test without fixtures."""
+    """Repeat the recorded calls of another run from inside a test without fixtures. No tests of the project run."""
     if "again" not in _SETTINGS or not session.items:
         return
     calls = json.loads(pathlib.Path(_SETTINGS["again"]).read_text(encoding="utf-8"))
@@ -315,7 +318,7 @@ def _in_assertion(report: pytest.TestReport) -> bool:
 
 
 def _may_skip(report: pytest.TestReport) -> bool:
-    """Return True if a mark in the source allows the test to be skipped or to fail."""
+    """Return True if a mark in the source allows the test to be skipped or allows it to fail."""
     marks: list[str] = getattr(report, "agent_harness_marks", [])
     return "xfail" in marks if hasattr(report, "wasxfail") else report.when == "setup" and len(marks) > 0
 
