@@ -1,11 +1,11 @@
 """Reader for task lists of other programs; the content of a file decides its format.
 
-taskmaster   tasks.json of Task Master, with or without tags
-beads        issues.jsonl of Beads
-prd          prd.json of the Ralph family
-speckit      tasks.md of spec-kit
-markdown     a checklist: ``- [ ] text``
-features, tasklist, longtask   the harness's own formats
+    taskmaster   tasks.json of Task Master, with or without tags
+    beads        issues.jsonl of Beads
+    prd          prd.json of the Ralph family
+    speckit      tasks.md of spec-kit
+    markdown     a checklist: ``- [ ] text``
+    features, tasklist, longtask   the harness's own formats
 
 A reader raises ``Refused`` for an unreadable list, and never guesses the proof of an item. Source: ``docs/import.md``.
 """

@@ -1,7 +1,7 @@
 """Exchange folder: a folder that all machines share and that replaces a git remote. It has one bare repository per
 project.
 
-DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
+    DIR/PROJECT.git        PROJECT: 24 hexadecimal digits, as in refs and workflow ids
 
 Git ensures that no partial data is read and that only missing objects are written. Other users may write to the folder.
 Therefore, nothing in it is executed, no symbolic link is followed, and a repository with unexpected settings is

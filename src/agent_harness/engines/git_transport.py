@@ -1,10 +1,10 @@
 """Exchange of jobs and results as commits on private refs of a remote that the coordinator and the workers can reach.
 
-refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
-refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
-  .../TRY.saved-N                                   unfinished work, saved every few minutes
-  .../TRY.left-N                                    work left in the workspace of a killed worker
-  .../TRY.spent                                     cost of the try when one of these refs was pushed
+    refs/harness/orders/PROJECT/RUN/ITEM/FENCE          parent: the base; tree: order.json, files/
+    refs/harness/results/PROJECT/RUN/ITEM/FENCE/TRY     parents: the candidate, rescues; tree: result.json, logs
+      .../TRY.saved-N                                   unfinished work, saved every few minutes
+      .../TRY.left-N                                    work left in the workspace of a killed worker
+      .../TRY.spent                                     cost of the try when one of these refs was pushed
 
 Engine messages contain only ids and refs. The receiver of a bundle trusts no path in the bundle: file names are
 checked, and all paths of the sending machine are replaced. Source: ``scale.md`` decision 5, SC-51, SC-52, SC-57.

@@ -3,11 +3,11 @@
 The supervisor owns no project data. If it is killed, the runs continue, and the next supervisor finds the runs by their
 snapshots. The supervisor's own state is in the user's state folder:
 
-fleet/fleet.lock       lock that allows one supervisor per user
-fleet/state.json       the last state and shares, for ``fleet status`` and the next supervisor
-fleet/ledger.jsonl     the cost of each run, by UTC day
-fleet/pause            exists while the user has paused the fleet
-fleet/logs/NAME.log    the output of a project's last run
+    fleet/fleet.lock       lock that allows one supervisor per user
+    fleet/state.json       the last state and shares, for ``fleet status`` and the next supervisor
+    fleet/ledger.jsonl     the cost of each run, by UTC day
+    fleet/pause            exists while the user has paused the fleet
+    fleet/logs/NAME.log    the output of a project's last run
 
 A run that crashes is restarted after 1 s, then 2 s, 4 s and so on, up to 60 s. After five crashes within an hour, its
 project is parked and reported. A run of a long task is one slice, see ``slices`` (SC-60, SC-61).

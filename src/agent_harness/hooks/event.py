@@ -1,9 +1,9 @@
 """Payload of a hook call, read safely; its task list; and the hook's answer.
 
-allow      nothing, or a message to the user              exit 0
-block      the agent continues and reads the reason       exit 0, {"decision": "block", "reason": …}
-context    the agent reads the text at its start          exit 0, {"hookSpecificOutput": …}
-keep       a teammate continues and reads the reason      exit 2, the text on stderr
+    allow      nothing, or a message to the user              exit 0
+    block      the agent continues and reads the reason       exit 0, {"decision": "block", "reason": …}
+    context    the agent reads the text at its start          exit 0, {"hookSpecificOutput": …}
+    keep       a teammate continues and reads the reason      exit 2, the text on stderr
 
 Codex rejects an answer with an unknown member, and no client knows ``"decision": "allow"``. So each answer is exactly
 one of these four. Source: ``tasklist.md`` 2, 3, 5; tests with the clients.

@@ -10,8 +10,8 @@ They provide seven guarantees:
 6. Each failure has a name and a next step.
 7. No command hangs, and no secret is written.
 
-Pure modules   clock, graph, lease, failures, retry, json.jsontext
-Side effects   files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state
+    Pure modules   clock, graph, lease, failures, retry, json.jsontext
+    Side effects   files, journal, lock, owner, process, git, snapshot, redact, root, rate_limits, trusted_state
 
 Pure modules never import modules with side effects on disk, git or processes.
 """

@@ -1,15 +1,15 @@
 """Rate limits by account, with their end time, shared by all harness processes of this user.
 
-$XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json     the rate limit of an account
-$XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     the number of its agents that may run after a refusal
+    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.json     the rate limit of an account
+    $XDG_STATE_HOME/agent-harness/limits/ACCOUNT.gate     the number of its agents that may run after a refusal
 
 The files survive a kill and a reboot. They never stop a run: a damaged file means no limit, and a limit that cannot be
 written is known only to its process. The end comes from the first source that has one:
 
-structured   the reset time or wait that the provider reports in a separate field
-text         the wait in the provider's message (``kernel/retry.py``)
-contract     the wait that the user set for a refusal without a time (``rateLimitPolicy`` of a long task)
-guess        a wait that grows with consecutive refusals, from half a minute to five minutes
+    structured   the reset time or wait that the provider reports in a separate field
+    text         the wait in the provider's message (``kernel/retry.py``)
+    contract     the wait that the user set for a refusal without a time (``rateLimitPolicy`` of a long task)
+    guess        a wait that grows with consecutive refusals, from half a minute to five minutes
 
 When a limit is lifted, the time of the lift is stored for processes that recorded the old end. Reading imports little
 and creates nothing.

@@ -1,7 +1,7 @@
 """State that affects the verdict on an agent's work, stored outside the project, in one folder for each project.
 
-$XDG_STATE_HOME/agent-harness/projects/NAME/     the state of one project; by default below ~/.local/state
-$XDG_STATE_HOME/agent-harness/limits/            rate limits for all projects of the user
+    $XDG_STATE_HOME/agent-harness/projects/NAME/     the state of one project; by default below ~/.local/state
+    $XDG_STATE_HOME/agent-harness/limits/            rate limits for all projects of the user
 
 NAME is the real path of a file or folder that identifies the project, so each work tree has its own folder. Its
 ``place.json`` contains the project's path. A project that was moved or copied has no state here. If the folder cannot

@@ -1,8 +1,8 @@
 """Shared budget of all agents in a run. Each agent's spending is written to disk before the agent may spend more.
 
-spending/settled.json        spending of finished jobs, and the most expensive call so far
-spending/ORDER.json          spending of one job, its most expensive call, its allowance, and each try
-spending/late/ORDER.N.json   spending of try N that was reported after the job ended, until a journal records it
+    spending/settled.json        spending of finished jobs, and the most expensive call so far
+    spending/ORDER.json          spending of one job, its most expensive call, its allowance, and each try
+    spending/late/ORDER.N.json   spending of try N that was reported after the job ended, until a journal records it
 
 A remote job gets an allowance at its start, which is reserved until the job ends. Before another call, a job reserves
 the price of its most expensive call, as all others do; if this exceeds the budget, its turn ends. So all jobs together

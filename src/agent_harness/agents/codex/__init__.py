@@ -1,9 +1,9 @@
 """Agent kind ``codex``: one ``codex app-server`` process per turn over JSON-RPC; ``codex exec`` if there is no
 app-server.
 
-command     the settings, the command lines, the environment, and the sandbox in the server's terms
-stream      the server's messages as events: items, tokens, refusals of the provider
-appserver   a turn of the app-server, and its requests, which the guard rails answer
+    command     the settings, the command lines, the environment, and the sandbox in the server's terms
+    stream      the server's messages as events: items, tokens, refusals of the provider
+    appserver   a turn of the app-server, and its requests, which the guard rails answer
 
 A turn of ``codex exec --json`` cannot be steered. There, no command is approved first: the sandbox of the settings is
 the only limit, and the project's guard rails do not apply. The turn reports this.

@@ -1,9 +1,9 @@
 """Worker on another machine: ``harness worker`` takes jobs from a pool and executes them in its own workspaces.
 
-DIR/PROJECT/project/           local repository for the project; workspaces share its objects
-DIR/PROJECT/places/w1 ...      workspaces, as on the coordinator's machine
-DIR/PROJECT/orders/ID.TRY/     order.json, inputs and result.json, until all of them are on the remote
-DIR/worker.lock                lock that allows only one worker per folder
+    DIR/PROJECT/project/           local repository for the project; workspaces share its objects
+    DIR/PROJECT/places/w1 ...      workspaces, as on the coordinator's machine
+    DIR/PROJECT/orders/ID.TRY/     order.json, inputs and result.json, until all of them are on the remote
+    DIR/worker.lock                lock that allows only one worker per folder
 
 Anyone who can submit to the namespace can run code on this machine. Therefore, the worker accepts only jobs whose
 remote matches ``--remote`` and whose version is the same as the worker's. After a worker is killed, the next worker in

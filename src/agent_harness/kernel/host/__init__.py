@@ -2,12 +2,12 @@
 
 Files below $XDG_STATE_HOME/agent-harness/host/:
 
-host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: the limits
-lock               held while the next agent of an account is selected
-agents/K.lock      held by the run of an agent while the agent works
-agents/K.json      the agent's work and account
-tests/K.lock ...   the same files for check runs before a merge
-input/DIGEST       input of the agents of a limited account: one line with time and tokens per entry
+    host.json          {"agents": 8, "tests": 1, "accounts": {ACCOUNT: {"agents": 4}}}: the limits
+    lock               held while the next agent of an account is selected
+    agents/K.lock      held by the run of an agent while the agent works
+    agents/K.json      the agent's work and account
+    tests/K.lock ...   the same files for check runs before a merge
+    input/DIGEST       input of the agents of a limited account: one line with time and tokens per entry
 
 Without a setting in ``host.json``, the limits are eight agents, eight agents per account, and check runs on half of the
 cores. The locks are kernel locks, so the death of a process releases its locks. Source: ``scale.md`` SC-40, SC-43,

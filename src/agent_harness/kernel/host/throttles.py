@@ -1,10 +1,10 @@
 """Number of concurrent agents of an account after its provider refused a request: pure rules.
 
-refused for up to ten minutes            the number is halved, to at least one
-refused for longer (limit used up)       the number stays
-refused again within a minute            counts as the same refusal
-as soon as a retry is allowed            one agent starts, the others follow 15 s apart
-ten minutes without a refusal            one more, up to the account's limit; then the throttle ends
+    refused for up to ten minutes            the number is halved, to at least one
+    refused for longer (limit used up)       the number stays
+    refused again within a minute            counts as the same refusal
+    as soon as a retry is allowed            one agent starts, the others follow 15 s apart
+    ten minutes without a refusal            one more, up to the account's limit; then the throttle ends
 
 Times are seconds of one clock, which may have been set back. ``rate_limits`` decides when agents may start again.
 Source: ``scale.md`` SC-43, SC-44.

@@ -4,10 +4,10 @@ This module uses only the standard library, like the supervisor. A check costs a
 run. The command's own memory is added up only if all programs of the machine together exceed its limit. A forking
 command is suspended meanwhile, because it would fork faster than it is measured.
 
-memory      anonymous and written memory of the command and its descendants, without mapped files
-processes   processes and threads of the command and its descendants
-disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
-killed      processes that the kernel killed during the command because memory ran out
+    memory      anonymous and written memory of the command and its descendants, without mapped files
+    processes   processes and threads of the command and its descendants
+    disk        free space on the disks of its folders; a disk with enough space at the start must keep that much
+    killed      processes that the kernel killed during the command because memory ran out
 """
 
 import os

@@ -1,9 +1,9 @@
 """Legal states of a project between sessions, and the state transition at the end of a session, as pure functions.
 
-status        complete      the feature was accepted, or there was nothing to finish
-              partial       work is kept as a WIP commit; the next session continues this work
-              failed        rolled back; the next session starts the feature from scratch
-next_prompt   coding, continuation, cleanup
+    status        complete      the feature was accepted, or there was nothing to finish
+                  partial       work is kept as a WIP commit; the next session continues this work
+                  failed        rolled back; the next session starts the feature from scratch
+    next_prompt   coding, continuation, cleanup
 
 Source: features.md section G, C03, C05, C07, C08, C35, C64.
 """

@@ -2,8 +2,8 @@
 
 By default, state of a newer version is refused.
 
-1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
-2 → 3   adds timeout_count to session_state.json
+    1 → 2   adds test_baseline.json, from a run of the suite at HEAD if the file is missing
+    2 → 3   adds timeout_count to session_state.json
 
 Source: features.md section C, C45, C46.
 """

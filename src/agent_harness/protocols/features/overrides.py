@@ -4,8 +4,8 @@ features.json must have no uncommitted changes, so that the harness's commit con
 skipped, its unfinished work is moved to a rescue ref. If a feature needs manual verification, its code is merged, but
 the feature counts as done only after `harness manual-verify`:
 
-hybrid    the tests prove one part of the feature; a person then confirms the rest
-manual    no test can prove the feature: the suite must pass, and a person confirms the whole feature
+    hybrid    the tests prove one part of the feature; a person then confirms the rest
+    manual    no test can prove the feature: the suite must pass, and a person confirms the whole feature
 
 Source: features.md UAH-059..063, UAH-403, UAH-449..451, C13, C53, C65.
 """

@@ -1,11 +1,11 @@
 """Checks before a session starts and spends tokens. After a failed check, the remaining checks are not made.
 
-working directory   the project folder exists and is writable
-harness files       .harness.yaml, features.json and the progress file exist; init.sh and reset.sh are executable
-git state           HEAD is on a branch, no operation is in progress, the tree is clean or was stashed
-environment         init.sh (or reset.sh after a failure) and the health check succeed
-baseline tests      every test known to pass still passes at HEAD, in a separate worktree
-budget              money is left for the session, the feature and the project
+    working directory   the project folder exists and is writable
+    harness files       .harness.yaml, features.json and the progress file exist; init.sh and reset.sh are executable
+    git state           HEAD is on a branch, no operation is in progress, the tree is clean or was stashed
+    environment         init.sh (or reset.sh after a failure) and the health check succeed
+    baseline tests      every test known to pass still passes at HEAD, in a separate worktree
+    budget              money is left for the session, the feature and the project
 
 The harness waits only for the exit status of init.sh, because a server started by init.sh keeps its output open (C60).
 The processes started by init.sh end with the session, even if the harness is killed. Source: features.md section M,

@@ -1,25 +1,25 @@
 """Questions for a person: their kinds, options and wording, and their storage until they are answered.
 
-kind                    asked when                                               stops the runs
-"feature_stuck"         too many sessions on one feature (E1)                    yes
-"verification_failed"   a feature's claims were rejected too many times (E4)     yes
-"app_broken"            unfinished work leaves every known test failing (E5)     yes
-"landing_failed"        proven work cannot be merged with the landed work        yes
-"attempt_lost"          three sessions in a row returned no result               yes
-"head_red"              the branch does not pass all proofs                      yes
-"landing_broken"        merge candidates cannot be verified                      yes
-"budget_exceeded"       a session exceeded a budget (E7)                         yes
-"too_many_starts"       an agent was started too many times for one feature      yes
-"no_way_back"           a session's checkpoint was deleted from the repository   yes
-"environment"           reset.sh could not restore the environment (E6)          until the next check
-"dependency_cycle"      features depend on each other in a cycle (E8)            until the next check
-"false_positives"       features are marked as passing, but tests fail (E9)      until the next check
-"claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
-"regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
-"dependency_regression" as regression, and open features need the broken ones    no: the next run tries again
-"large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
-"built_already"         a feature's tests also pass on the base commit           only its feature
-"protected_change"      proven, except for changed protected files               only its feature
+    kind                    asked when                                               stops the runs
+    "feature_stuck"         too many sessions on one feature (E1)                    yes
+    "verification_failed"   a feature's claims were rejected too many times (E4)     yes
+    "app_broken"            unfinished work leaves every known test failing (E5)     yes
+    "landing_failed"        proven work cannot be merged with the landed work        yes
+    "attempt_lost"          three sessions in a row returned no result               yes
+    "head_red"              the branch does not pass all proofs                      yes
+    "landing_broken"        merge candidates cannot be verified                      yes
+    "budget_exceeded"       a session exceeded a budget (E7)                         yes
+    "too_many_starts"       an agent was started too many times for one feature      yes
+    "no_way_back"           a session's checkpoint was deleted from the repository   yes
+    "environment"           reset.sh could not restore the environment (E6)          until the next check
+    "dependency_cycle"      features depend on each other in a cycle (E8)            until the next check
+    "false_positives"       features are marked as passing, but tests fail (E9)      until the next check
+    "claim_rejected"        the harness rejected a claim (E2)                        no: the next run tries again
+    "regression"            a session broke tests and was rolled back (E3)           no: the next run tries again
+    "dependency_regression" as regression, and open features need the broken ones    no: the next run tries again
+    "large_feature"         a feature has too many verification steps (E10)          no: the next run works on it
+    "built_already"         a feature's tests also pass on the base commit           only its feature
+    "protected_change"      proven, except for changed protected files               only its feature
 
 If a question stops the runs "until the next check", every run checks the condition again and continues once it is
 fixed. Questions that stop nothing are also stored, are shown by ``status``, and can be answered until the next session.

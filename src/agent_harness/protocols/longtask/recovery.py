@@ -1,9 +1,9 @@
 """Recovery: a table that says what the next run does with the leftovers of the previous run, and the cleanup.
 
-expired lease            is removed (``run.lease_file``)
-agent still running      is ended, if its run id proves that the agent belongs to that lease
-temporary files          are removed, if the process that wrote them is dead
-checkpoint file, log     stay unchanged: the checkpoint file is old or new, and readers skip an incomplete line
+    expired lease            is removed (``run.lease_file``)
+    agent still running      is ended, if its run id proves that the agent belongs to that lease
+    temporary files          are removed, if the process that wrote them is dead
+    checkpoint file, log     stay unchanged: the checkpoint file is old or new, and readers skip an incomplete line
 
 Source: ``longtask.md`` 4, 14, 15.
 """

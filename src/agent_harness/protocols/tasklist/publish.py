@@ -1,7 +1,7 @@
 """Push target for merged work of a task list. The user sets the target; an agent's edits of the list do not affect it.
 
-session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
-parallel/push.json             a copy of the setting outside the project, during a run
+    session_config.parallel.push   REMOTE or REMOTE/BRANCH; the default branch name is that of the local branch
+    parallel/push.json             a copy of the setting outside the project, during a run
 
 REMOTE must be the name of an existing remote of the repository, not an address. The setting at the start of the run
 counts. A run that continues a killed run keeps that run's setting, regardless of the list. SC-39.

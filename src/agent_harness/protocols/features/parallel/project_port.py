@@ -1,9 +1,9 @@
 """Access of a parallel run's coordinator to a feature project. During the run, only the coordinator writes project
 state.
 
-parallel/claims.json        the run's workers and owner, and the job of each feature
-parallel/items/ID.json      a feature between its sessions: its state, unfinished work and question
-parallel/branches/ID.json   passing tests of a branch that is not checked out
+    parallel/claims.json        the run's workers and owner, and the job of each feature
+    parallel/items/ID.json      a feature between its sessions: its state, unfinished work and question
+    parallel/branches/ID.json   passing tests of a branch that is not checked out
 
 Each session has its own number, assigned together with its job. costs.yaml records a session's cost under the name of
 the job, so that the cost is counted once. All other updates can be repeated safely. A feature counts as done after its

@@ -1,11 +1,11 @@
 """Checks and views of a project outside a session: health, verification, and a preview of the next session.
 
-measure         measures features, tests, lint result and file sizes on the current work tree
-verify          runs one feature's tests, or all tests; changes no status
-manual_verify   asks a person whether a feature works, and records the answer yes
-preview         describes the next session without running the session: `harness run --dry-run`
-checks          makes the checks that come before a session: `harness doctor`
-maintain        runs the whole suite at intervals, until `harness end-maintenance`
+    measure         measures features, tests, lint result and file sizes on the current work tree
+    verify          runs one feature's tests, or all tests; changes no status
+    manual_verify   asks a person whether a feature works, and records the answer yes
+    preview         describes the next session without running the session: `harness run --dry-run`
+    checks          makes the checks that come before a session: `harness doctor`
+    maintain        runs the whole suite at intervals, until `harness end-maintenance`
 
 No agent is started. If the suite fails, maintenance ends with the question about false positives (E9). Source:
 features.md UAH-048..052, UAH-062, UAH-063, UAH-072, UAH-438..442, UAH-484, UAH-485, UAH-488, C36, C51, C52.

@@ -1,10 +1,10 @@
 """Retry of a rejected push: pull once, verify again, push again. If that fails, pause and keep the commit.
 
-fetch        fetches the remote's commits to a private ref
-join         rebases the local commits as git objects (``kernel/git/joining.py``); no merge, no force-push
-prove        runs the whole suite on the result
-move         moves the branch and the files, unless a person's changes are in the way
-push         pushes once more
+    fetch        fetches the remote's commits to a private ref
+    join         rebases the local commits as git objects (``kernel/git/joining.py``); no merge, no force-push
+    prove        runs the whole suite on the result
+    move         moves the branch and the files, unless a person's changes are in the way
+    push         pushes once more
 
 After any failure, the branch still has the accepted commit, and the project is paused.
 

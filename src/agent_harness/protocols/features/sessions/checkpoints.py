@@ -3,10 +3,10 @@
 The snapshot is under a private ref and also in the record of the open session. Deleting ``.harness/checkpoints``
 therefore removes no rollback point. Checkpoints are kept as follows:
 
-forever         the newest checkpoint of each completed feature
-while needed    the rollback point of unfinished work or of a running session
-always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
-for a time      every other checkpoint, until it is older than ``checkpoints.max_age_days``
+    forever         the newest checkpoint of each completed feature
+    while needed    the rollback point of unfinished work or of a running session
+    always          the newest ``checkpoints.keep_per_feature`` of each unfinished feature
+    for a time      every other checkpoint, until it is older than ``checkpoints.max_age_days``
 
 A checkpoint is deleted together with its private ref. Source: features.md UAH-463..467, UAH-477..479, C09, C31, C34.
 """

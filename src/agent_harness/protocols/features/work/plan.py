@@ -4,8 +4,8 @@ The plan is checked by rules and may be fixed in one more round. The caller adop
 (``initializer.py``, ``add_features.py``). While features are planned for an existing project, a record makes recovery
 possible if the harness is killed:
 
-planning   the agent may have written anything: the work is rolled back and kept in a rescue ref
-planned    the plan was valid and its commit was recorded: the branch moves to this commit
+    planning   the agent may have written anything: the work is rolled back and kept in a rescue ref
+    planned    the plan was valid and its commit was recorded: the branch moves to this commit
 
 Source: features.md section L, UAH-003, UAH-074, UAH-101..105, C31, C48, C56.
 """

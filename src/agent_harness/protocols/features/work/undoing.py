@@ -1,8 +1,8 @@
 """Execution of an undo, or of its reversal. If the process is killed, the next process completes the undo.
 
-decide    records the decision
-move      moves the branch and the files
-follow    updates the baseline, proven features, progress log, event log and ledger
+    decide    records the decision
+    move      moves the branch and the files
+    follow    updates the baseline, proven features, progress log, event log and ledger
 
 Each step can be repeated. The next process that holds the project's lock completes an undo before it does anything
 else. Source: ``faces.md`` F-STORY-2.

@@ -1,11 +1,11 @@
 """Plans for starting each kind of agent. A setting comes from the command line, else from the contract, else is a
 default.
 
-codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
-kimi-cli (kimi)                         `kimi` in print mode
-claude-code (claude)                    `claude --print`, which reports its usage with its answer
-local-command (local)                   shell command
-KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
+    codex-cli (codex, openclaw-codex-cli)   `codex exec`, read-only unless the contract allows more
+    kimi-cli (kimi)                         `kimi` in print mode
+    claude-code (claude)                    `claude --print`, which reports its usage with its answer
+    local-command (local)                   shell command
+    KIND:TEXT                               built-in agent under the supervisor (``agents.registry``)
 
 `lth run` refuses every other name, because a person or OpenClaw itself does that work.
 

@@ -1,10 +1,10 @@
 """Lease of one run, ``.lth.lock``: at most one agent per task, even after crashes and with other programs.
 
-free         no lease file exists
-held         the lease ends in the future: other runs wait
-over         the lease has expired or its process is known to be dead: the lease is removed, and a new one is taken
-begun        the lease is empty or incomplete, because its writer died: held until it is 2 s old, then over
-unreadable   the lease has other content or cannot be read: held until it is 1860 s old, then over
+    free         no lease file exists
+    held         the lease ends in the future: other runs wait
+    over         the lease has expired or its process is known to be dead: the lease is removed, and a new one is taken
+    begun        the lease is empty or incomplete, because its writer died: held until it is 2 s old, then over
+    unreadable   the lease has other content or cannot be read: held until it is 1860 s old, then over
 
 A lease is a file, or a folder that contains ``lock.json`` (the form that another program uses). The lease is read and
 changed only under the lock on the task directory, for milliseconds. A thread renews the lease during the run. A run

@@ -1,11 +1,11 @@
 """Effect of an agent's end on the checkpoint file. Each rule edits a change object and adds its events.
 
-exit 0, nothing written           paused, for review
-exit 0, checkpoint file written   the checkpoint file is kept; a claim of `done` is kept only if it is verified
-failed                            the failure class decides
-interrupted                       the output is kept, and the state does not change
-checkpoint file damaged           the damaged file is kept as evidence, the earlier version is restored,
-                                  and the status is `needs-human`
+    exit 0, nothing written           paused, for review
+    exit 0, checkpoint file written   the checkpoint file is kept; a claim of `done` is kept only if it is verified
+    failed                            the failure class decides
+    interrupted                       the output is kept, and the state does not change
+    checkpoint file damaged           the damaged file is kept as evidence, the earlier version is restored,
+                                      and the status is `needs-human`
 
 Source: ``longtask.md`` 10.3, 10.4, 11.
 """

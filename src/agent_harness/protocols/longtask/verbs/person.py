@@ -1,9 +1,9 @@
 """Decisions that a person makes in a view of a task. Each decision has the effect of an ``lth`` command.
 
-active          lth record DIR --status active [--note TEXT]
-done            lth record DIR --status done
-ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
-ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
+    active          lth record DIR --status active [--note TEXT]
+    done            lth record DIR --status done
+    ID holds        lth evidence DIR --type review-note --criterion-id ID --status passed --summary TEXT
+    ID fails        lth evidence DIR --type review-note --criterion-id ID --status failed --summary TEXT
 
 The view keeps the ``revision`` of the task that it shows. If the task or its checkpoint file has changed since then,
 the decision is refused. Source: ``faces.md`` F-SRV-4, F-SRV-8.

@@ -2,9 +2,9 @@
 
 The work is verified again, with these files allowed to change:
 
-claim      claim the task for the user; the files are allowed for this claim only
-restore    restore the last attempt's work from its rescue, if the files have not changed since
-complete   verify the work like any other, commit it and complete the task
+    claim      claim the task for the user; the files are allowed for this claim only
+    restore    restore the last attempt's work from its rescue, if the files have not changed since
+    complete   verify the work like any other, commit it and complete the task
 
 If a step fails, the task is restored to its previous state, and the work is in a rescue again. Source: ``tasklist.md``
 11.6.

@@ -1,8 +1,8 @@
 """Undo of a completed task by the user: one new commit reverts the task's work, and the task is open again.
 
-plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
-judge      runs the checks of the completed tasks on that commit, in a separate checkout
-finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
+    plan       reverts the changes of the task's attempt on top of the present HEAD, as git objects only
+    judge      runs the checks of the completed tasks on that commit, in a separate checkout
+    finalize   records the undo; the task is no longer proven, the branch moves, the state and the ledger follow
 
 An undo is refused, with nothing changed, if a completed task depends on the undone task, if the undo breaks another
 task's proof, or if later work changed the same lines. It is also refused if it would overwrite the user's files, or
