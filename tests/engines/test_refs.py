@@ -101,6 +101,6 @@ def test_what_is_no_place_for_orders_is_refused(head: Mapping[str, object]) -> N
         refs_of(head)
     said: list[str] = []
     assert parallel_settings.read(head, {}, where="x", say=said.append).refs == "refs/harness"
-    assert 'such as refs/heads/harness; "refs/harness" counts' in said[0]
+    assert 'such as refs/heads/harness; using the default, "refs/harness"' in said[0]
     with pytest.raises(ConfigurationError):
         parallel_settings.read({}, {"HARNESS_PARALLEL__REFS": str(head["refs"])}, where="x")

@@ -96,7 +96,7 @@ def test_an_agent_cannot_accept_its_own_change(tmp_path: Path) -> None:
     work = project(tmp_path, max_attempts=2)
     ran = work.harness("run", "--agent", work.agent(f"harness task accept a env.sh >../answer\n{CHANGES}"))
     assert (ran.code, work.statuses()) == (FAILS, ["failed"]), ran
-    assert "a person's decision" in (tmp_path / "answer").read_text()
+    assert "a decision for the user" in (tmp_path / "answer").read_text()
 
 
 @pytest.mark.scenario

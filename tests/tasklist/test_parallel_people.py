@@ -446,7 +446,7 @@ def test_a_person_says_a_line_to_one_of_several_agents(tmp_path: Path) -> None:
                 assert (refused.code, said in refused.err, "harness say --to w" in refused.err) == (code, True, True)
             mine = {"HARNESS_RUN_ID": "r", "HARNESS_PROJECT_DIR": str(work.root)}
             by_agent = work.harness("say", "--to", "a", "I am proven.", **mine)
-            assert (by_agent.code, "a person's decision" in by_agent.err) == (4, True), by_agent
+            assert (by_agent.code, "a decision for the user" in by_agent.err) == (4, True), by_agent
             told = answer(work, "say", "--to", slots["b"], "Use SQLite.")
             assert (told["to"], told["told"]) == ("b", "with its next prompt")
             assert work.harness("say", "--to", "a", "Leave the API.").out == (

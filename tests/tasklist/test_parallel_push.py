@@ -204,7 +204,7 @@ def test_a_coordinator_that_dies_while_it_pushes_pushes_once_what_has_landed(tmp
 
 @pytest.mark.parametrize(
     ("push", "says"),
-    [("https://x.invalid/y", "REMOTE/BRANCH"), ("upstream/main", "of: origin"), ("origin/a..b", "REMOTE/BRANCH")],
+    [("https://x.invalid/y", "REMOTE/BRANCH"), ("upstream/main", "are: origin"), ("origin/a..b", "REMOTE/BRANCH")],
 )
 def test_what_names_no_remote_is_refused_before_any_agent(tmp_path: Path, push: str, says: str) -> None:
     work = project(tmp_path, job("a"))

@@ -106,7 +106,7 @@ def test_there_is_nothing_to_make_anew_where_no_run_has_been_or_an_agent_asks(tm
     refused = work.harness("queue", "rebuild")
     assert (refused.code, "No parallel run in this project" in refused.err) == (7, True), refused
     asked = work.harness("queue", "rebuild", HARNESS_HOME_REPOSITORY=str(work.root), HARNESS_RUN_ID="r")
-    assert (asked.code, "a person's decision" in asked.err) == (4, True), asked
+    assert (asked.code, "a decision for the user" in asked.err) == (4, True), asked
     assert (work.files(), json.loads(work.harness("queue", "rebuild", "--json").out)["ok"]) == (before, False)
 
 

@@ -90,7 +90,7 @@ def test_what_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
         refused = work.harness("undo", *words, "--yes")
         assert (refused.code, said in refused.err) == (code, True), refused
     agent = work.harness("undo", "d", "--yes", HARNESS_RUN_ID="r", HARNESS_PROJECT_DIR=str(work.root))
-    assert (agent.code, "a person's decision" in agent.err) == (4, True), agent
+    assert (agent.code, "a decision for the user" in agent.err) == (4, True), agent
     (work.root / "d.txt").write_text("mine\n")
     own = work.harness("undo", "d", "--yes")
     assert (own.code, "not committed: d.txt" in own.err) == (4, True), own

@@ -377,7 +377,7 @@ def test_settings_are_a_persons_and_bad_words_change_nothing(listed: Listed) -> 
     spec = listed.agent(f"{shlex.join(HARNESS)} notify add command:evil > said 2>&1; touch made\n")
     listed.run("run", "--agent", spec)
     assert shown == listed.run("notify", "--json").json
-    assert "person's decision" in (listed.root / "said").read_text()
+    assert "a decision for the user" in (listed.root / "said").read_text()
 
 
 @pytest.mark.scenario

@@ -766,7 +766,7 @@ def test_who_may_not_start_it_and_what_it_needs(tmp_path: Path) -> None:
     """An agent cannot start it; without the extra, one line names the command that installs it."""
     project = task_list(tmp_path / "list")
     agent = project.harness("serve", HARNESS_RUN_ID="r", HARNESS_PROJECT_DIR=str(project.root))
-    assert (agent.code, "a person's decision" in agent.err) == (4, True), agent
+    assert (agent.code, "a decision for the user" in agent.err) == (4, True), agent
     link_of_agent = project.harness("serve", "--link", HARNESS_RUN_ID="r", HARNESS_STATE_ROOT=str(project.root))
     assert link_of_agent.code == 4
     without = "import sys; sys.modules['uvicorn'] = None; from agent_harness.cli.main import main; sys.exit(main())"

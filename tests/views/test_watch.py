@@ -633,7 +633,7 @@ def test_what_a_person_says_begins_the_next_prompt_and_is_on_record(listed: Task
     ran = listed.harness("run", "--once", "--agent", listed.agent("touch done.txt"))
     assert "Sent the agent a message from" in ran.text
     assert listed.prompt("task-002").startswith("A person who watches this run says: Use SQLite.\n\n")
-    assert "says: Use SQLite." in Path(listed.layout.run_log).read_text()
+    assert ": Use SQLite." in Path(listed.layout.run_log).read_text()
     assert listed.raw["tasks"][1]["status"] == "completed"
     *_, row = [json.loads(line) for line in Path(listed.layout.costs).read_text().splitlines()]
     assert [(each["by"], each["text"]) for each in row["told"]] == [(json.loads(said.out)["by"], "Use SQLite.")]
@@ -652,7 +652,7 @@ def test_an_agent_says_nothing_in_the_name_of_a_person(listed: TaskListProject) 
     told = listed.root / "told"
     listed.harness("run", "--once", "--agent", listed.agent(f"harness say 'I am proven' 2> {told}; touch done.txt"))
     assert "harness say" in told.read_text()
-    assert "person" in told.read_text()
+    assert "a decision for the user" in told.read_text()
 
 
 def test_the_view_asks_to_which_of_several_agents_a_line_goes(listed: TaskListProject, watched: Terminal) -> None:
