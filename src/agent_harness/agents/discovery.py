@@ -163,7 +163,9 @@ def chosen(environ: Mapping[str, str], configured: Mapping[str, Any] | None, roo
 
 
 def _found(spec: str, name: str, environ: Mapping[str, str]) -> FoundAgent:
-    """Return the facts about an agent. ``name`` is the agent's program; empty for an agent that needs only a key."""
+    """Return the facts about an agent. ``name`` is the agent's program; it is empty if the agent needs only an API
+    key.
+    """
     path = shutil.which(name, path=environ.get("PATH", "")) if name else None
     agent = registry.from_spec(spec)
     problem = agent.problem() if path or not name else f"{name} is not on PATH"

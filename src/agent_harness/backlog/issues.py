@@ -1,4 +1,4 @@
-"""Import of issues from an issue tracker as work items. Source: ``docs/import.md``."""
+"""Import issues from an issue tracker as work items. Source: ``docs/import.md``."""
 
 from collections.abc import Iterable
 

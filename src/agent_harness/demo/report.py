@@ -57,11 +57,11 @@ class DemoView(ABC):
 
     @abstractmethod
     def harness(self, line: str) -> None:
-        """Show an output line of the harness."""
+        """Show one line of the harness's output."""
 
     @abstractmethod
     def agent(self, line: str) -> None:
-        """Show an output line of the agent."""
+        """Show one line of the agent's output."""
 
     def tick(self, story: Story) -> None:
         """Update the view after new events."""

@@ -120,7 +120,7 @@ class FleetSupervisor:
         """
         lock = LockFile(os.path.join(self._folder, "fleet.lock"))
         if holder := lock.try_take():
-            raise Busy(f"the fleet is supervised by {holder}", hint="harness fleet status")
+            raise Busy(f"the fleet is already supervised by {holder}", hint="harness fleet status")
         try:
             self._remember()
             while not self._stop.requested():

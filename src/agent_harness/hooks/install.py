@@ -190,8 +190,8 @@ def _forget_trust(
 
 
 def _take_back(client: HookClient, path: str, after: str, original: str | None) -> None:
-    """Write a settings file without the harness's hooks. If the ``original`` content is known, restore exactly its
-    bytes.
+    """Write a settings file without the harness's hooks. If ``original`` is given, restore that content byte for
+    byte.
     """
     kept = os.path.realpath(path) + KEPT
     if original is not None and after == _round_trip(client, path, original):

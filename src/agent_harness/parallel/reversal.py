@@ -185,8 +185,8 @@ class Reversal:
 
 
 def decide(path: str | None, found: Reversal) -> None:
-    """Record the decided reversal durably. Without a path nothing is recorded, so the reversal cannot be completed
-    after a kill.
+    """Record the chosen reversal durably. Without a path nothing is recorded, so a reversal is lost if the process is
+    killed.
     """
     if path is not None:
         files.write_json(path, {"v": 1, **asdict(found)})

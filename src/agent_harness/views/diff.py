@@ -28,7 +28,7 @@ ACCEPTED, WIP = "accepted", "work in progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDiff:
-    """Base and tip commit of some work, and what became of the work."""
+    """Base and tip commits of a piece of work, and its outcome."""
 
     name: str  # for people
     state: str  # ACCEPTED, WIP, or a text of ``status_summary.why_kept``

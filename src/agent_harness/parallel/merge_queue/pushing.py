@@ -25,7 +25,7 @@ JOINS = 3
 
 
 class PushUnderWay:
-    """Push that runs in a separate thread, so that a slow remote does not block the run."""
+    """Git push that runs in a separate thread, so that a slow remote does not block the run."""
 
     def __init__(self, git: Git, target: PushTarget, commit: str) -> None:
         self.commit, self.done = commit, Pushed(ok=False, rejected=False, message="the push was stopped")

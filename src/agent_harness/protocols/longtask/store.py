@@ -180,15 +180,17 @@ class InvalidTask(HarnessError):
 
 
 def _word_for(record: JsonObject, verdict: ClaimVerdict | None) -> JsonObject:
-    """Return the grade and basis to add to an event that says `done`. For other events, the result is empty."""
+    """Return the grade (proven or checked) and its reason as fields for a `done` event; return no fields for other
+    events.
+    """
     if verdict is None or not verdict.accepted or not verdict.grade or record.get("status") != "done":
         return {}
     return {"grade": verdict.grade, "basis": verdict.basis}
 
 
 class CheckpointChange:
-    """One change in progress: the checkpoint, which is edited in place, and the files and events to write together with
-    it.
+    """One change in progress: the task's state, which is edited in place, and the files and events that are written
+    with it.
     """
 
     __slots__ = ("archived", "checkpoint", "damaged", "dirty", "events", "kept", "layout", "now", "task", "verdict")

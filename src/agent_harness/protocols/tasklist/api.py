@@ -512,14 +512,14 @@ class TaskList:
     def fail(
         self, task_id: str, *, category: str, message: str, rollback: bool = True, allow_pushed: bool = False
     ) -> JsonObject:
-        """End the attempt as failed, and roll back to the state when the task was claimed."""
+        """End the attempt as failed, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         answer = verbs.fail(self.worker, task_id, category, message, rollback=rollback, allow_pushed=allow_pushed)
         return _with_next(answer, self._go_on())
 
     def release(self, task_id: str, why: str) -> JsonObject:
-        """Release the task without counting an attempt, and roll back to the state when the task was claimed."""
+        """Release the task without counting an attempt, and roll back to the state at the time the task was claimed."""
         from agent_harness.protocols.tasklist.attempts import verbs
 
         return _with_next(verbs.release(self.worker, task_id, why), self._go_on())

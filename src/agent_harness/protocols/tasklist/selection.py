@@ -161,7 +161,7 @@ def _candidates(state: State) -> tuple[list[Task], list[Task]]:
     """Return the tasks whose dependencies are completed, as two lists: pending tasks, and failed tasks with attempts
     left.
 
-    Hooks call this function on every turn, so it checks common forms of a member first.
+    Hooks call this function on every turn, so it checks the most common types of a JSON value first.
     """
     done = _completed(state)
     wrong = _ambiguous(state)

@@ -291,7 +291,7 @@ def _made(program: ParsedProgram, rest: Sequence[int], opened: int) -> list[int]
 
 
 def _inside(program: ParsedProgram, opened: int) -> list[int]:
-    """Return the literals between brackets. Keys and arguments of calls are omitted."""
+    """Return the literals between brackets. Dictionary keys and call arguments are omitted."""
     found: list[int] = []
     at, end = opened + 1, program.pair.get(opened, opened)
     while at < end:

@@ -209,7 +209,7 @@ def _record() -> JsonObject:
 def _change(act: Any) -> None:
     home = _home(make=True)
     if home is None:
-        raise ConfigurationError("Cannot write your settings folder", hint="harness doctor")
+        raise ConfigurationError("Cannot write to your settings folder", hint="harness doctor")
     record = _record()
     act(record)
     files.write_json(os.path.join(home, FILE), record)

@@ -106,7 +106,7 @@ class Sanity(Section):
     lint: OptionalCommand = Field(
         None, description="Lint command that runs before new work. Default: quality.lint_command."
     )
-    type_check: OptionalCommand = Field(None, description="Type check command that runs before new work.")
+    type_check: OptionalCommand = Field(None, description="Type-check command to run before new work starts.")
 
 
 class Testing(Section):
@@ -135,7 +135,7 @@ class Models(Section):
     initializer: Title = Field("claude-sonnet-4", description="Model of the initializer session.")
     coding: Title = Field("claude-sonnet-4", description="Model of coding sessions.")
     continuation: Title = Field("claude-sonnet-4", description="Model of continuation sessions.")
-    cleanup: Title = Field("claude-haiku-3", description="Model of cleanup sessions.")
+    cleanup: Title = Field("claude-haiku-3", description="Model to use for cleanup sessions.")
 
     @model_validator(mode="before")
     @classmethod
@@ -308,7 +308,9 @@ class Logging(Section):
     structured_agent_output: Switch = Field(
         True, description="Log the actions that the agent reports with prefixes such as [FILE:READ]."
     )
-    require_prefixes: Switch = Field(False, description="Reject sessions in which the agent uses no prefixes.")
+    require_prefixes: Switch = Field(
+        False, description="Reject sessions whose agent reports no action with such a prefix."
+    )
     fallback_tracking: Switch = Field(True, description="Log changed files from git if the agent did not report them.")
     warn_on_missing_prefixes: Switch = Field(True, description="Log an event if the agent uses no prefixes.")
 

@@ -117,7 +117,10 @@ def _refuse_unsafe(root: Path, spec: Path) -> None:
         raise Refused("This project is already initialised", hint="harness run")
     if os.path.lexists(layout.features) and layout.relative(layout.features) not in _left_by_an_earlier_try(layout):
         name = layout.relative(layout.features)
-        raise Refused(f"The plan {name} already exists and would be replaced", hint=f"harness run  # or move {name}")
+        raise Refused(
+            f"The plan {name} already exists and would be replaced",
+            hint=f"harness run  # or move {name} to another folder",
+        )
     if not os.access(root, os.W_OK | os.X_OK):
         raise Refused(f"{root} is not writable", hint=f"ls -ld {root}")
     git = Git(root)
