@@ -346,8 +346,8 @@ _TASK = {
         "Change a field of a task.",
         _ID,
         Argument("changes", "FIELD=VALUE", _assignment, many=True),
-        purpose="Change a field of a task: title, status (pending, failed), priority, depends_on, validation.command and "
-        "others. Agents may not use this command.",
+        purpose="Change a field of a task: title, status (pending, failed), priority, depends_on, validation.command "
+        "and others. Agents may not use this command.",
         example="harness task set task-001 priority=P0",
         act=_set,
     ),
