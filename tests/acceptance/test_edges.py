@@ -143,7 +143,7 @@ def test_init_in_a_subfolder_of_a_repository_is_refused(calc: CalcProject) -> No
     (inner / "spec.md").write_text("# Calculator\n")
     ran = calc.harness("init", "--spec", "spec.md", cwd=inner, agent=[turn(claim(1))])
     assert ran.code == 4, ran.text
-    assert "top of the repository" in ran.err
+    assert "top folder of the repository" in ran.err
     assert [path.name for path in inner.iterdir()] == ["spec.md"]
     (inner / "spec.md").unlink()
 

@@ -58,12 +58,12 @@ def test_status_says_that_a_client_waits_by_itself_and_which_accounts_are_refuse
     assert f"The agent client waits and tries again automatically: {waits.strip('[]')}." in status, status
     assert "Rate limited: kimi until " in status
     assert "; to continue now: harness limits clear kimi" in status
-    assert f"by itself: {waits.strip('[]')}." in calc.started()
+    assert f"automatically: {waits.strip('[]')}." in calc.started()
     process.terminate()
     calc.wait_until(lambda: "Stopping: the agent may finish" in calc.started(), "an answer")
     process.terminate()
     assert process.wait(timeout=200) == 130, calc.started()
-    assert "by itself" not in calc.harness("status").out
+    assert "tries again automatically" not in calc.harness("status").out
 
 
 @pytest.mark.scenario

@@ -554,7 +554,7 @@ def test_code_goes_through_a_folder_that_all_machines_have(fleet: Callable[..., 
     (bundles / "config").write_text((bundles / "config").read_text() + '[remote "x"]\n\tuploadpack = touch here\n')
     again = found.work.harness(*words)
     assert again.code == 4, again
-    assert "a setting that the harness does not write" in again.text
+    assert "a git setting that the harness did not write" in again.text
 
 
 def test_machines_with_one_key_share_the_clock_of_its_limit(fleet: Callable[..., Fleet]) -> None:
