@@ -117,7 +117,7 @@ SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n
 
 
 @pytest.mark.kept(
-    "work1-normal-The tests notice nothing",
+    "work1-normal-The tests notice no change",
     "import unittest\\n\\n\\ndef four():\\n    raise unittest.SkipTest('hard')\\n-fast-skipped while they ran",
 )
 @pytest.mark.scenario
@@ -125,7 +125,7 @@ SKIPS = "import unittest\n\n\ndef four():\n    raise unittest.SkipTest('hard')\n
     ("work", "trust", "said"),
     [
         ("def four():\n    return 'IV'\n", "normal", None),
-        (EQUAL, "normal", "The tests notice nothing"),
+        (EQUAL, "normal", "The tests notice no change"),
         (EQUAL, "fast", None),
         (SKIPS, "fast", "skipped while they ran"),
     ],
