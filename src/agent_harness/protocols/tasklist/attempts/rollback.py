@@ -144,9 +144,10 @@ def drop_baseline(worker: "Worker", record: ClaimRecord) -> None:
 def _take(place: "AttemptTree", task_id: str, attempt: int) -> "Snapshot":
     folder = ref_folder(BASE_REFS, task_id)
     names = chain([f"{folder}/{attempt}"], (f"{folder}/{attempt}-{number}" for number in count(2)))
-    message = f"Before attempt {attempt} at {task_id}"
     while True:
         ref = next(name for name in names if place.git.commit_of(name) is None)
+        # With the ref, two lists that have the same task id get two commits, even in the same second.
+        message = f"Before attempt {attempt} at {task_id}\n\n{ref}"
         try:
             return snapshot.take(place.git, ref, exclude=place.exclude, message=message)
         except UnsafeTree:
