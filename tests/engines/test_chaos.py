@@ -72,7 +72,7 @@ class Torture:
             assert "attempt_lost" in json.dumps(told), (code, (self.found.path / "run.log").read_text()[-3000:])
             assert self.found.work.harness("resume").code == 0
             code = self.found.begin(self.agent, self.agents).wait(timeout=3000)
-        until(lambda: not [ref for ref in self.found.at_remote() if "/orders/" in ref], 60.0)
+        until(lambda: not [ref for ref in self.found.at_remote() if "/orders/" in ref], 180.0)
 
 
 def torture(
